@@ -1,0 +1,59 @@
+# One command each; "make" alone prints this list. Needs: Go (see go.mod).
+
+GO      ?= go
+BIN     := bin/belfry
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+BUF         := github.com/bufbuild/buf/cmd/buf@v1.50.0
+PROTOC_GO   := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
+
+.PHONY: need-go
+need-go:
+	@command -v $(GO) >/dev/null 2>&1 || { echo "missing: go (install Go, the version that go.mod names)"; exit 1; }
+
+.PHONY: build
+build: need-go ## build bin/belfry
+	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/belfry
+
+.PHONY: run
+run: build ## start a node on the embedded store, with demo jobs firing
+	@exec $(BIN) dev
+
+.PHONY: test
+test: need-go ## all tests, race detector on
+	$(GO) vet ./...
+	$(GO) test -race -timeout 20m ./...
+
+.PHONY: lint
+lint: need-go ## gofmt, vet, staticcheck, the import arrows
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt on these"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) test -count=1 -run Arrows ./cmd/belfry
+
+.PHONY: bench
+bench: build ## the numbers of docs/benchmarks.md, some 15 minutes
+	$(BIN) bench all
+
+.PHONY: chaos
+chaos: need-go ## kill nodes under load until the numbers of the reliability promises are reached
+	BELFRY_CHAOS_KILLS=40 $(GO) test -count=1 -timeout 90m -v ./chaos
+
+.PHONY: generate
+generate: need-go ## protobuf code and openapi.json, after a change of their sources
+	GOBIN=$(CURDIR)/bin $(GO) install $(BUF)
+	GOBIN=$(CURDIR)/bin $(GO) install $(PROTOC_GO)
+	cd messages && PATH=$(CURDIR)/bin:$$PATH buf generate
+	$(GO) generate ./gateway
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

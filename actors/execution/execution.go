@@ -1,0 +1,103 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// Causes of a cancelled call.
+var (
+	errStopped = errors.New("the execution actor was stopped")
+	errCut     = errors.New("the node shuts down")
+)
+
+type (
+	// begin tells an execution actor its delivery.
+	begin struct {
+		held     *held // for the worker: not read here
+		delivery *belfryv1.Delivery
+		epoch    int64
+	}
+	// ended tells the worker what came of it; the worker then stops the actor.
+	ended struct {
+		held   *held
+		result *belfryv1.Result
+	}
+)
+
+// Reserved marks a message that a full mailbox takes.
+func (*begin) Reserved() {}
+
+// Reserved marks a message that a full mailbox takes.
+func (*ended) Reserved() {}
+
+// execution runs one delivery. The call is made in a goroutine, so that the
+// actor can be stopped, and is cancelled with it.
+type execution struct {
+	deliverer Deliverer
+	log       *slog.Logger
+	cancel    context.CancelCauseFunc
+}
+
+// Receive is the table of what an execution actor understands.
+func (e *execution) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *begin:
+		e.begin(ctx, m)
+	case cut:
+		e.stop(errCut)
+	case *actor.Stopping:
+		e.stop(errStopped)
+	}
+}
+
+func (e *execution) stop(cause error) {
+	if e.cancel != nil {
+		e.cancel(cause)
+	}
+}
+
+func (e *execution) begin(ctx actor.Context, m *begin) {
+	var call context.Context
+	call, e.cancel = context.WithCancelCause(context.Background())
+	root, worker := ctx.ActorSystem().Root, ctx.Parent()
+	go func() {
+		r := e.deliver(call, m)
+		if !errors.Is(context.Cause(call), errStopped) {
+			root.Send(worker, &ended{m.held, r})
+		}
+	}()
+}
+
+// deliver makes the call; a panic in it is a failed attempt.
+func (e *execution) deliver(ctx context.Context, m *begin) (r *belfryv1.Result) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			e.log.Error("panic in a call", "execution", m.delivery.GetExecutionId(), "attempt", m.delivery.GetAttempt(),
+				"reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			r = internal(m.delivery, reason)
+		}
+	}()
+	r = e.deliverer.Deliver(ctx, m.delivery, m.epoch)
+	if r.FinishedAt == 0 {
+		r.FinishedAt = time.Now().UnixMilli()
+	}
+	return r
+}
+
+// internal is the result of a delivery that ended by a fault of ours.
+func internal(d *belfryv1.Delivery, reason any) *belfryv1.Result {
+	return &belfryv1.Result{
+		Outcome:    belfryv1.Result_OUTCOME_FAILED,
+		Error:      findSecrets(d).mask(fmt.Sprintf("internal: panic: %v", reason), maxError),
+		FinishedAt: time.Now().UnixMilli(),
+	}
+}

@@ -1,0 +1,142 @@
+package execution
+
+import "time"
+
+// offerChunk is how many slots an offer has at least, if that many are free:
+// fewer would spend more messages than calls.
+const offerChunk = 8
+
+// line is the partitions that were told Busy, in the order in which they are
+// offered slots, and the offers that are not answered yet.
+//
+// Invariant: a partition in line has a waiter without an offer; a waiter with
+// an offer is not in line.
+type line struct {
+	waiters  map[int32]*waiter
+	order    []int32
+	offers   map[int64]*offer
+	lapsing  []*offer // oldest first; answered ones have no slots
+	promised int      // slots of unanswered offers
+	last     int64
+}
+
+type waiter struct {
+	offered bool // an offer is on its way
+	again   bool // told Busy after that offer was made
+	silent  int  // offers in a row that lapsed
+}
+
+type offer struct {
+	id        int64
+	partition int32
+	slots     int
+	made      time.Time
+}
+
+func newLine() *line {
+	return &line{waiters: map[int32]*waiter{}, offers: map[int64]*offer{}}
+}
+
+// join puts a partition that was told Busy in line.
+func (l *line) join(partition int32) {
+	switch w := l.waiters[partition]; {
+	case w == nil:
+		l.waiters[partition] = &waiter{}
+		l.order = append(l.order, partition)
+	case w.offered:
+		w.again = true
+	}
+}
+
+// redeem takes an answered offer back and returns how many slots it had; 0
+// when there is no such offer (any more).
+func (l *line) redeem(id int64, partition int32) int {
+	o := l.offers[id]
+	if o == nil || o.partition != partition {
+		return 0
+	}
+	slots := o.slots
+	l.void(o)
+	return slots
+}
+
+func (l *line) void(o *offer) {
+	delete(l.offers, o.id)
+	l.promised -= o.slots
+	o.slots = 0
+}
+
+// settle decides whether a partition that answered its offer stays in line:
+// if it used all of it, or was told Busy since.
+func (l *line) settle(partition int32, usedAll bool) {
+	w := l.waiters[partition]
+	if w == nil {
+		return
+	}
+	if !usedAll && !w.again {
+		delete(l.waiters, partition)
+		return
+	}
+	*w = waiter{}
+	l.order = append(l.order, partition)
+}
+
+// lapse returns the slots of offers that were made before an instant and not
+// answered, and puts their partitions in line again.
+func (l *line) lapse(before time.Time) int {
+	n := 0
+	for len(l.lapsing) > 0 && (l.lapsing[0].slots == 0 || !l.lapsing[0].made.After(before)) {
+		o := l.lapsing[0]
+		l.lapsing[0] = nil
+		l.lapsing = l.lapsing[1:]
+		if o.slots == 0 {
+			continue
+		}
+		n++
+		l.void(o)
+		w := l.waiters[o.partition]
+		w.offered, w.again = false, false
+		w.silent++
+		l.order = append(l.order, o.partition)
+	}
+	return n
+}
+
+// oldest is when the oldest unanswered offer was made.
+func (l *line) oldest() (time.Time, bool) {
+	for len(l.lapsing) > 0 && l.lapsing[0].slots == 0 {
+		l.lapsing[0] = nil
+		l.lapsing = l.lapsing[1:]
+	}
+	if len(l.lapsing) == 0 {
+		return time.Time{}, false
+	}
+	return l.lapsing[0].made, true
+}
+
+// offer makes an offer to the first in line, out of the free slots; nil when
+// nobody stands there. A partition without an owner leaves the line: its next
+// owner dispatches by itself.
+func (l *line) offer(now time.Time, free int, owned func(int32) bool) *offer {
+	for len(l.order) > 0 && free > 0 {
+		partition := l.order[0]
+		slots := min(free, max(offerChunk, free/len(l.order)))
+		l.order = l.order[1:]
+		if !owned(partition) {
+			delete(l.waiters, partition)
+			continue
+		}
+		w := l.waiters[partition]
+		if w.silent > 0 {
+			slots = 1
+		}
+		w.offered = true
+		l.last++
+		o := &offer{id: l.last, partition: partition, slots: slots, made: now}
+		l.offers[o.id] = o
+		l.lapsing = append(l.lapsing, o)
+		l.promised += slots
+		return o
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package execution
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belfry-scheduler/belfry/messages"
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
+)
+
+// Metrics is what a worker counts.
+type Metrics struct {
+	attempts map[job.Outcome]prometheus.Counter
+	duration prometheus.Histogram
+	slots    *prometheus.GaugeVec
+	running  prometheus.Gauge
+	unacked  prometheus.Gauge
+	promised prometheus.Gauge
+	busy     prometheus.Counter
+	resent   prometheus.Counter
+}
+
+// NewMetrics makes the metrics and registers them; with a nil registerer they
+// count for nobody.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "belfry", Name: "attempts_total", Help: "Deliveries that ended, by outcome.",
+	}, []string{"outcome"})
+	m := &Metrics{
+		attempts: map[job.Outcome]prometheus.Counter{},
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "belfry", Name: "attempt_duration_seconds", Help: "Time from begin to end of a delivery.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 18),
+		}),
+		slots: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "belfry", Name: "worker_slots", Help: "Slots in use: running, ended and unacknowledged, promised to an owner.",
+		}, []string{"state"}),
+		busy: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "belfry", Name: "worker_busy_total", Help: "Deliveries given back for want of a slot.",
+		}),
+		resent: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "belfry", Name: "worker_results_resent_total", Help: "Results reported again because no acknowledgement came.",
+		}),
+	}
+	for _, o := range []job.Outcome{job.AttemptSucceeded, job.AttemptFailed, job.AttemptTimeout, job.AttemptUnknown} {
+		m.attempts[o] = attempts.WithLabelValues(string(o))
+	}
+	m.running, m.unacked, m.promised = m.slots.WithLabelValues("running"), m.slots.WithLabelValues("unacknowledged"), m.slots.WithLabelValues("promised")
+	if reg != nil {
+		reg.MustRegister(attempts, m.duration, m.slots, m.busy, m.resent)
+	}
+	return m
+}
+
+func (m *Metrics) ended(r *belfryv1.Result, took time.Duration) {
+	m.attempts[messages.Outcome(r.GetOutcome())].Inc()
+	m.duration.Observe(took.Seconds())
+}
+
+func (m *Metrics) show(l *ledger) {
+	m.running.Set(float64(l.running))
+	m.unacked.Set(float64(len(l.held) - l.running))
+	m.promised.Set(float64(l.line.promised))
+}

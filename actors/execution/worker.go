@@ -1,0 +1,245 @@
+package execution
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/belfry-scheduler/belfry/actors"
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// resultsChunk is how many results one message carries.
+const resultsChunk = 64
+
+// NewWorker makes the Props of a worker. A node spawns one, from the root
+// context.
+func NewWorker(f *actors.Factory, cfg Config, opts ...actors.Option) (*actor.Props, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &shared{
+		Config: cfg, ledger: newLedger(cfg.Slots), panics: map[string]any{},
+		executions: f.Props(actors.Execution, func() actor.Actor { return &execution{deliverer: cfg.Deliverer, log: cfg.Log} }),
+	}
+	opts = append([]actors.Option{f.Supervises(actors.Execution, s.stopped), f.Guardian(actors.Worker, s.gaveUp)}, opts...)
+	return f.Props(actors.Worker, func() actor.Actor { return &worker{shared: s} }, opts...), nil
+}
+
+// shared is what the incarnations of a worker have in common.
+type shared struct {
+	Config
+	ledger     *ledger
+	panics     map[string]any // why execution actors were stopped, until they end
+	executions *actor.Props
+}
+
+// stopped is told, as part of the worker, why an execution actor is stopped.
+func (s *shared) stopped(child *actor.PID, reason any) { s.panics[child.GetId()] = reason }
+
+// gaveUp is told when a worker was stopped for good.
+func (s *shared) gaveUp(_ *actor.PID, reason any) {
+	if s.Stopped != nil {
+		s.Stopped(reason)
+	}
+}
+
+// worker is one incarnation.
+type worker struct {
+	*shared
+	root     *actor.RootContext
+	self     *actor.PID
+	flushing bool        // a flush is in the mailbox
+	timer    *time.Timer // sends wake
+	wakeAt   time.Time
+	drain    drainage
+}
+
+// Messages of the worker to itself. They are few: one flush and one wake at a
+// time.
+type (
+	flush struct{}
+	wake  struct{}
+)
+
+// Reserved marks a message that a full mailbox takes.
+func (flush) Reserved() {}
+
+// Reserved marks a message that a full mailbox takes.
+func (wake) Reserved() {}
+
+// Receive is the table of what a worker understands.
+func (w *worker) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		w.start(ctx)
+	case *actor.Stopping, *actor.Restarting:
+		w.stop()
+	case *actor.Stopped:
+	case *belfryv1.Dispatch:
+		w.dispatched(ctx, m)
+	case *belfryv1.Acks:
+		w.ledger.acknowledge(m.GetDeliveries())
+		w.flushSoon(ctx)
+	case *ended:
+		w.called(ctx, m)
+	case *actor.Terminated:
+		w.terminated(ctx, m.Who)
+	case flush:
+		w.flush(ctx)
+	case wake:
+		w.woken(ctx)
+	case *drain:
+		w.beginDrain(ctx, m)
+	case cut:
+		w.cutCalls(ctx)
+	case giveUp:
+		w.answerDrain(ctx)
+	case *actor.DeadLetterResponse:
+		// an owner that is gone: what it was told is told again
+	default:
+		w.Log.Warn("message of an unknown type", "node", w.Node, "type", fmt.Sprintf("%T", m))
+	}
+}
+
+// start also ends what an earlier incarnation had running: its calls were cut
+// when it was restarted.
+func (w *worker) start(ctx actor.Context) {
+	w.root, w.self = ctx.ActorSystem().Root, ctx.Self()
+	w.timer = time.AfterFunc(time.Hour, func() { w.root.Send(w.self, wake{}) })
+	for _, h := range w.ledger.held {
+		if h.result == nil {
+			w.ended(ctx, h, &belfryv1.Result{
+				Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "internal: the worker was restarted during the call", FinishedAt: time.Now().UnixMilli(),
+			})
+		}
+	}
+	w.flushSoon(ctx)
+}
+
+func (w *worker) stop() {
+	w.timer.Stop()
+	w.drain.stop()
+}
+
+func (w *worker) dispatched(ctx actor.Context, d *belfryv1.Dispatch) {
+	begin, back := w.ledger.take(time.Now(), d)
+	for _, h := range begin {
+		w.begin(ctx, h)
+	}
+	if len(back) > 0 {
+		w.Metrics.busy.Add(float64(len(back)))
+		if ctx.Sender() != nil {
+			ctx.Request(ctx.Sender(), &belfryv1.Busy{Partition: d.GetPartition(), Epoch: d.GetEpoch(), Deliveries: back})
+		}
+	}
+	w.flushSoon(ctx)
+}
+
+func (w *worker) begin(ctx actor.Context, h *held) {
+	w.ledger.spawned++
+	child, err := ctx.SpawnNamed(w.executions, fmt.Sprint("e", w.ledger.spawned))
+	if err != nil {
+		w.ended(ctx, h, internal(h.delivery, err))
+		return
+	}
+	w.ledger.begin(h, child)
+	ctx.Send(child, &begin{h, h.delivery, h.epoch})
+}
+
+// called takes the result of a call, and only then stops its actor: the
+// Terminated of one that stopped by itself would overtake the result.
+func (w *worker) called(ctx actor.Context, m *ended) {
+	if child := m.held.child; child != nil {
+		ctx.Stop(child)
+	}
+	w.ended(ctx, m.held, m.result)
+}
+
+func (w *worker) ended(ctx actor.Context, h *held, r *belfryv1.Result) {
+	if !w.ledger.end(h, r) {
+		return
+	}
+	w.Metrics.ended(r, time.Since(h.begun))
+	w.flushSoon(ctx)
+}
+
+// terminated ends the delivery of an execution actor that ended without a
+// result.
+func (w *worker) terminated(ctx actor.Context, child *actor.PID) {
+	reason, panicked := w.panics[child.GetId()]
+	delete(w.panics, child.GetId())
+	h := w.ledger.children[child.GetId()]
+	if h == nil {
+		return
+	}
+	if !panicked {
+		reason = "the call was stopped"
+	}
+	w.ended(ctx, h, internal(h.delivery, reason))
+}
+
+// flushSoon sends a flush behind everything that waits in the mailbox, so that
+// results and free slots of all of it go out together.
+func (w *worker) flushSoon(ctx actor.Context) {
+	if !w.flushing {
+		w.flushing = true
+		ctx.Send(ctx.Self(), flush{})
+	}
+}
+
+func (w *worker) flush(ctx actor.Context) {
+	w.flushing = false
+	now := time.Now()
+	for !w.ledger.outbox.empty() {
+		partition, results := w.ledger.post(now, resultsChunk)
+		if owner := w.Owner(partition); owner != nil && len(results) > 0 {
+			ctx.Request(owner, &belfryv1.Results{Results: results})
+		}
+	}
+	w.offer(ctx, now)
+	w.Metrics.show(w.ledger)
+	w.drained(ctx)
+	w.rest(now)
+}
+
+// offer gives free slots to the partitions in line.
+func (w *worker) offer(ctx actor.Context, now time.Time) {
+	if w.ledger.draining {
+		return
+	}
+	owned := func(p int32) bool { return w.Owner(p) != nil }
+	for {
+		o := w.ledger.line.offer(now, w.ledger.free(), owned)
+		if o == nil {
+			return
+		}
+		if owner := w.Owner(o.partition); owner != nil {
+			ctx.Request(owner, &belfryv1.Offer{Id: o.id, Slots: int32(o.slots)})
+		}
+	}
+}
+
+// woken looks at what waited too long.
+func (w *worker) woken(ctx actor.Context) {
+	now := time.Now()
+	w.wakeAt = time.Time{}
+	if n := w.ledger.overdue(now, w.Resend); n > 0 {
+		w.Metrics.resent.Add(float64(n))
+		w.Log.Debug("results are reported again", slog.String("node", w.Node), slog.Int("results", n))
+	}
+	w.ledger.line.lapse(now.Add(-w.OfferFor))
+	w.flushSoon(ctx)
+}
+
+// rest sets the timer for the next thing that may be overdue.
+func (w *worker) rest(now time.Time) {
+	at, ok := w.ledger.next(w.Resend, w.OfferFor)
+	if !ok || !w.wakeAt.IsZero() && !at.Before(w.wakeAt) {
+		return
+	}
+	w.wakeAt = at
+	w.timer.Reset(max(at.Sub(now), 0))
+}

@@ -1,0 +1,278 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// lateWake is how far behind its time a wake-up must come to count as a stall
+// of the process or a forward step of the clock: what is overdue then is
+// judged, not fired.
+const lateWake = 5 * time.Second
+
+// storeTimeout bounds one request to the store; past it the write is in doubt.
+const storeTimeout = 10 * time.Second
+
+// Shell is what an owner's actor needs beside its state.
+type Shell struct {
+	Store   persistence.Store
+	Worker  func() *actor.PID // where deliveries go
+	Publish func(*belfryv1.Event)
+	Metrics *Metrics
+	Log     *slog.Logger
+}
+
+// owner is the actor of a partition: messages in, events to the state, effects
+// out. Only its mailbox touches the state.
+type owner struct {
+	Shell
+	state *State
+	part  int32
+
+	self   *actor.PID
+	root   *actor.RootContext
+	ctx    context.Context
+	cancel context.CancelFunc
+	timer  *time.Timer
+	wakeAt time.Time // zero: no wake-up is wanted
+
+	refs  map[Ref]*actor.PID
+	last  Ref
+	stats *atomic.Pointer[Stats]
+	shown time.Time
+	sent  time.Time // when the request to the store that is out was sent
+}
+
+// Messages of the owner to itself. A full mailbox still takes them.
+type (
+	wake   struct{}
+	stored struct{ event Event }
+	poke   struct{} // the clock was stepped, or the process stood still
+)
+
+func (wake) Reserved()   {}
+func (stored) Reserved() {}
+func (poke) Reserved()   {}
+
+func newOwner(sh Shell, part int32, state *State, stats *atomic.Pointer[Stats]) actor.Actor {
+	return &owner{Shell: sh, state: state, part: part, refs: map[Ref]*actor.PID{}, stats: stats}
+}
+
+// Receive is the table of what an owner understands.
+func (o *owner) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		o.start(ctx)
+	case *actor.Stopping:
+		o.stop()
+	case *actor.Stopped, *actor.Restarting:
+	case wake, poke:
+		o.step(ctx, Tick{})
+	case stored:
+		o.step(ctx, m.event)
+	case *belfryv1.Command:
+		o.step(ctx, Asked{Ref: o.ref(ctx), Commands: []*belfryv1.Command{m}, Single: true})
+	case *belfryv1.Commands:
+		o.step(ctx, Asked{Ref: o.ref(ctx), Commands: m.GetCommands()})
+	case *belfryv1.Describe:
+		o.step(ctx, Described{Ref: o.ref(ctx), JobID: m.GetJobId()})
+	case *belfryv1.Results:
+		o.step(ctx, Reported{m.GetResults()})
+	case *belfryv1.Busy:
+		o.step(ctx, Busied{m.GetDeliveries()})
+	case *belfryv1.Offer:
+		o.step(ctx, Offered{m.GetId(), int(m.GetSlots())})
+	default:
+		o.Log.Warn("message of an unknown type", "type", slog.AnyValue(m))
+	}
+}
+
+func (o *owner) start(ctx actor.Context) {
+	o.self, o.root = ctx.Self(), ctx.ActorSystem().Root
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	o.timer = time.AfterFunc(time.Hour, func() { o.root.Send(o.self, wake{}) })
+	o.carry(ctx, o.state.Step(time.Now(), Tick{Judge: true}))
+	o.rest(time.Now())
+}
+
+func (o *owner) stop() {
+	o.timer.Stop()
+	o.cancel()
+}
+
+// ref remembers who asked.
+func (o *owner) ref(ctx actor.Context) Ref {
+	o.last++
+	if sender := ctx.Sender(); sender != nil {
+		o.refs[o.last] = sender
+	}
+	return o.last
+}
+
+// step tells the state what has happened. When the wake-up it had asked for is
+// long past, the process stood still or the clock was stepped, and that comes
+// first.
+func (o *owner) step(ctx actor.Context, e Event) {
+	now := time.Now()
+	if !o.wakeAt.IsZero() && now.Round(0).Sub(o.wakeAt) > lateWake {
+		o.Log.Warn("overdue after a stall or a step of the clock", "behind", now.Round(0).Sub(o.wakeAt).String())
+		o.wakeAt = time.Time{}
+		o.carry(ctx, o.state.Step(now, Tick{Judge: true}))
+	}
+	o.carry(ctx, o.state.Step(now, e))
+	o.rest(now)
+}
+
+// rest sets the timer for the next wake-up and shows the numbers.
+func (o *owner) rest(now time.Time) {
+	at, ok := o.state.Wake()
+	if !ok {
+		at = now.Add(time.Hour)
+	}
+	if !at.Equal(o.wakeAt) {
+		o.wakeAt = at
+		o.timer.Reset(max(time.Until(at), 0))
+	}
+	if now.Sub(o.shown) >= time.Second || now.Before(o.shown) {
+		o.shown = now
+		st := o.state.Stats(now)
+		o.stats.Store(&st)
+	}
+}
+
+// carry carries effects out, in order.
+func (o *owner) carry(ctx actor.Context, effects []Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Commit:
+			o.commit(e)
+		case Settle:
+			o.settle(e)
+		case Reply:
+			o.reply(e.To, e.Answer)
+		case Recall:
+			o.recall(e)
+		case Send:
+			ctx.Request(o.Worker(), e.Dispatch)
+		case Acknowledge:
+			ctx.Request(o.Worker(), &belfryv1.Acks{Deliveries: e.Refs})
+		case Publish:
+			o.Metrics.observe(e.Event)
+			o.Publish(e.Event)
+		case Expire:
+			o.expire(e.Before)
+		case Stop:
+			if e.Fault != "" {
+				o.Log.Error("the partition stops", "fault", e.Fault)
+			}
+			o.Metrics.fenceRefused.Inc()
+			ctx.Stop(o.self)
+			return
+		}
+	}
+}
+
+// commit writes a batch beside the mailbox; the outcome comes back as an event.
+func (o *owner) commit(e Commit) {
+	sent := time.Now()
+	go func() {
+		ctx, cancel := context.WithTimeout(o.ctx, storeTimeout)
+		defer cancel()
+		f, err := o.Store.Commit(ctx, e.Held, e.Batch)
+		o.Metrics.committed(len(e.Batch.Rows)+len(e.Batch.History), time.Since(sent))
+		o.back(Applied{f}, err)
+	}()
+}
+
+func (o *owner) settle(e Settle) {
+	go func() {
+		ctx, cancel := context.WithTimeout(o.ctx, storeTimeout)
+		defer cancel()
+		f, applied, err := o.Store.Settle(ctx, e.Held, e.Batch, e.Op)
+		if err == nil {
+			o.Metrics.settled(applied)
+		}
+		if errors.Is(err, persistence.ErrInDoubt) {
+			err = job.ErrUnavailable // the barrier itself is repeated
+		}
+		o.back(Settled{f, applied}, err)
+	}()
+}
+
+// back turns the store's answer into an event.
+func (o *owner) back(good Event, err error) {
+	var fenced *persistence.Fenced
+	var refused *persistence.RowRefused
+	e := good
+	switch {
+	case err == nil:
+	case errors.As(err, &fenced):
+		e = Fenced{fenced.Holder}
+	case errors.As(err, &refused):
+		e = Refused{refused.Why}
+	case errors.Is(err, persistence.ErrInDoubt) || errors.Is(err, context.DeadlineExceeded):
+		e = InDoubt{}
+	default:
+		e = Unavailable{err.Error()}
+	}
+	o.root.Send(o.self, stored{e})
+}
+
+func (o *owner) reply(to Ref, answer proto.Message) {
+	if pid := o.refs[to]; pid != nil {
+		o.root.Send(pid, answer)
+	}
+	delete(o.refs, to)
+}
+
+// recall answers a repeated command with the stored answer to the first one.
+func (o *owner) recall(e Recall) {
+	pid := o.refs[e.To]
+	delete(o.refs, e.To)
+	if pid == nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(o.ctx, storeTimeout)
+		defer cancel()
+		o.root.Send(pid, o.recalled(ctx, e))
+	}()
+}
+
+func (o *owner) recalled(ctx context.Context, e Recall) *belfryv1.Answer {
+	id := e.Command.GetId()
+	row, err := o.Store.Get(ctx, o.part, e.Slice, e.Command.GetJobId(), persistence.CommandItem(id))
+	if err != nil {
+		return refusal(id, belfryv1.Refusal_CODE_UNAVAILABLE, "", "the first answer under this key cannot be read now: %v", err)
+	}
+	first, answer := new(belfryv1.RememberedCommand), new(belfryv1.Answer)
+	if proto.Unmarshal(row.State, first) != nil || proto.Unmarshal(first.GetAnswer(), answer) != nil {
+		return refusal(id, belfryv1.Refusal_CODE_UNAVAILABLE, "", "the first answer under this key cannot be read")
+	}
+	if !bytes.Equal(first.GetMark().GetFingerprint(), e.Command.GetFingerprint()) {
+		return refusal(id, belfryv1.Refusal_CODE_KEY_REUSED, "", "this key was used for another request: use a new one")
+	}
+	return answer
+}
+
+func (o *owner) expire(before job.Day) {
+	go func() {
+		ctx, cancel := context.WithTimeout(o.ctx, time.Minute)
+		defer cancel()
+		if err := o.Store.Expire(ctx, o.part, before); err != nil {
+			o.Log.Warn("expire history", "before", before.String(), "err", err)
+		}
+	}()
+}

@@ -1,0 +1,240 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/belfry-scheduler/belfry/messages"
+	"github.com/belfry-scheduler/belfry/messages/job"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// backlogKept is how many held-back slots of a job at max_outstanding wait;
+// older ones are skipped.
+const backlogKept = 10
+
+// armAhead is how long before its instant a slot is made durable: long enough
+// for the store to take, at the speed measured, twice what is due soon.
+func (s *State) armAhead() int64 {
+	need := int64(2 * 1000 * float64(s.soon) / s.queue.rate)
+	return min(max(need, s.cfg.ArmAhead.Milliseconds()), s.cfg.ArmAheadMax.Milliseconds())
+}
+
+// armLooked arms those of the jobs popped in this step whose time has come and
+// sets the timers of the others. All are counted before any is timed, since
+// the count decides how early they are armed.
+func (s *State) armLooked(judge bool) {
+	if len(s.looked) == 0 {
+		return
+	}
+	looked := s.looked
+	s.looked = s.looked[:0:0]
+	for _, j := range looked {
+		s.setSoon(j, j.status == job.Active && j.next != 0)
+	}
+	ahead, away := s.armAhead(), s.away()
+	for _, j := range looked {
+		switch {
+		case !j.soon:
+		case s.now < j.next-ahead:
+			s.wheel.Schedule(&j.timer, j.next-ahead)
+		case away:
+			s.held = append(s.held, j)
+		default:
+			s.armDue(j, judge)
+		}
+	}
+}
+
+// judgeHeld arms what came due while the store was away.
+func (s *State) judgeHeld() {
+	held := s.held
+	s.held = nil
+	for _, j := range held {
+		if j.status == job.Active && j.next != 0 && s.jobs[j.id] == j {
+			s.armDue(j, true)
+		}
+	}
+}
+
+// armDue makes the next slots of a job durable.
+func (s *State) armDue(j *jobRec, judge bool) {
+	sp, sched, err := s.planOf(j)
+	if err != nil {
+		s.fault(j, err.Error())
+		return
+	}
+	c := s.change(j)
+	if judge {
+		err = s.judgeGap(c, j, sp, sched)
+	}
+	if err == nil {
+		err = s.arm(c, j, sp, sched)
+	}
+	if err != nil {
+		s.fault(j, err.Error())
+		return
+	}
+	s.settleStatus(c, j)
+	c.row(s.row(j, false))
+	s.schedule(j)
+}
+
+// judgeGap decides by the catch-up policy what becomes of the slots that came
+// due while the owner could not act. A gap within grace is none: arm fires all.
+func (s *State) judgeGap(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
+	plan := job.PlanCatchUp(sched, messages.FromSpec(sp).CatchUp, time.UnixMilli(j.cursor), time.UnixMilli(s.now))
+	if plan.Late || plan.OldestSlot.IsZero() {
+		return nil
+	}
+	s.dropCatchUp(c, j, sched, job.Missed, "superseded by a later outage")
+	s.cover(c, j, sched, plan.Missed, job.Missed, "outage")
+	newest := plan.Missed.Last
+	if plan.RunCount > 0 {
+		newest = plan.RunTo
+		j.history().catchUp = &belfryv1.CatchUpRun{Next: plan.RunFrom.UnixMilli(), To: plan.RunTo.UnixMilli()}
+	}
+	return j.moveCursor(sched, newest.UnixMilli())
+}
+
+// arm makes durable what is due within the arm-ahead: first what is left of a
+// catch-up, in half of the places, then the live slots.
+func (s *State) arm(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
+	limit := int(sp.GetMaxOutstanding())
+	s.armCatchUp(c, j, sp, sched, max(limit/2, 1))
+	horizon := s.now + s.armAhead()
+	for j.next != 0 && j.next <= horizon {
+		if len(j.flights()) >= limit {
+			p := j.history()
+			if p.backlog == 0 {
+				p.backlog = j.next
+			}
+			return nil
+		}
+		if j.past != nil {
+			j.past.backlog = 0
+		}
+		s.armSlot(c, j, sp, j.next, max(j.next, j.updated))
+		if err := j.moveCursor(sched, j.next); err != nil {
+			return err
+		}
+	}
+	if j.past != nil {
+		j.past.backlog = 0
+	}
+	return nil
+}
+
+func (s *State) armSlot(c *change, j *jobRec, sp *belfryv1.JobSpec, slot, due int64) *flight {
+	s.closeRange(c, j)
+	f := s.launch(j, sp, slot, due)
+	if s.running[f.id] == nil { // an id is never in flight twice
+		s.enter(f, c)
+	}
+	return f
+}
+
+// armCatchUp arms missed slots, oldest first, while there are places.
+func (s *State) armCatchUp(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, places int) {
+	for j.past != nil && j.past.catchUp != nil && len(j.past.flights) < places {
+		run := j.past.catchUp
+		s.armSlot(c, j, sp, run.GetNext(), s.now).catchUp = true
+		next, ok := sched.Next(time.UnixMilli(run.GetNext()))
+		if !ok || next.UnixMilli() > run.GetTo() {
+			j.past.catchUp = nil
+			return
+		}
+		j.past.catchUp = &belfryv1.CatchUpRun{Next: next.UnixMilli(), To: run.GetTo()}
+	}
+}
+
+// dropCatchUp records what is left of a catch-up instead of running it.
+func (s *State) dropCatchUp(c *change, j *jobRec, sched *job.Schedule, status job.ExecutionStatus, reason string) {
+	if j.past == nil || j.past.catchUp == nil {
+		return
+	}
+	run := j.past.catchUp
+	j.past.catchUp = nil
+	left := sched.Missed(time.UnixMilli(run.GetNext()-1), time.UnixMilli(run.GetTo()), 0)
+	s.cover(c, j, sched, job.MissedRange{First: left.First, Last: left.Last, Count: left.Count}, status, reason)
+}
+
+// makeRoom uses the place that an ended execution leaves: for what is left of a
+// catch-up, and for slots held back by max_outstanding.
+func (s *State) makeRoom(c *change, j *jobRec) {
+	p := j.past
+	if j.status != job.Active || p.catchUp == nil && p.backlog == 0 {
+		return
+	}
+	sp, sched, err := s.planOf(j)
+	if err == nil && p.backlog != 0 {
+		err = s.skipBacklog(c, j, sched)
+	}
+	if err == nil {
+		err = s.arm(c, j, sp, sched)
+	}
+	if err != nil {
+		s.fault(j, err.Error())
+		return
+	}
+	s.schedule(j)
+}
+
+// skipBacklog passes over all but the newest held-back slots.
+func (s *State) skipBacklog(c *change, j *jobRec, sched *job.Schedule) error {
+	held := sched.Missed(time.UnixMilli(j.cursor), time.UnixMilli(s.now), backlogKept)
+	if held.Count <= backlogKept {
+		return nil
+	}
+	older := sched.Missed(time.UnixMilli(j.cursor), held.Newest[0].Add(-time.Millisecond), 0)
+	s.cover(c, j, sched, job.MissedRange{First: older.First, Last: older.Last, Count: older.Count}, job.Skipped, "backlog")
+	return j.moveCursor(sched, older.Last.UnixMilli())
+}
+
+// settle records every unarmed slot up to now under one fate, before the job
+// changes.
+func (s *State) settle(c *change, j *jobRec, sched *job.Schedule, status job.ExecutionStatus, reason string) {
+	s.dropCatchUp(c, j, sched, status, reason)
+	m := sched.Missed(time.UnixMilli(j.cursor), time.UnixMilli(s.now), 0)
+	s.cover(c, j, sched, job.MissedRange{First: m.First, Last: m.Last, Count: m.Count}, status, reason)
+	j.cursor = max(j.cursor, s.now)
+	if j.past != nil {
+		j.past.backlog = 0
+	}
+}
+
+// disarm drops the armed slots that are not due yet, save those to keep, and
+// moves the cursor back over them: never behind now, nor behind a slot that was
+// dispatched or recorded.
+func (s *State) disarm(c *change, j *jobRec, keep func(slot int64) bool) {
+	back := max(s.now, j.reached)
+	for _, f := range append([]*flight(nil), j.flights()...) {
+		if !f.armedOnly(s.now) || f.gen != j.gen {
+			continue
+		}
+		if keep(f.slot) {
+			back = max(back, f.slot)
+			continue
+		}
+		s.drop(f)
+		s.releaseSpec(c, f)
+	}
+	j.cursor = back
+}
+
+// armedOnly tells that a scheduled execution is not due yet and was never sent.
+func (f *flight) armedOnly(now int64) bool {
+	return f.kind == job.Scheduled && !f.catchUp && f.attempt == 1 && f.retryAt == 0 && f.due > now && (f.phase == committing || f.phase == waiting)
+}
+
+// settleStatus finishes a job for which nothing is due any more and nothing is
+// in flight.
+func (s *State) settleStatus(c *change, j *jobRec) {
+	if j.status != job.Active || j.next != 0 || len(j.flights()) > 0 || j.past != nil && j.past.catchUp != nil {
+		return
+	}
+	s.closeRange(c, j)
+	s.setStatus(j, job.Finished, "nothing is due any more")
+	s.schedule(j)
+	c.publish(s.jobEvent(j, "job.finished", ""))
+}

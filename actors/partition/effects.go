@@ -1,0 +1,63 @@
+package partition
+
+import (
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// Effect is what Step wants done. An effect that tells anybody about a change
+// is only returned once the batch with that change is durable.
+type Effect interface{ effect() }
+
+type (
+	// Commit writes a batch after Held; answered by Applied, Refused,
+	// Unavailable, InDoubt or Fenced. At most one Commit or Settle is out.
+	Commit struct {
+		Held  persistence.Fence
+		Batch persistence.Batch
+	}
+	// Settle ends the doubt about a batch; answered by Settled, Unavailable or
+	// Fenced.
+	Settle struct {
+		Held      persistence.Fence
+		Batch, Op uuid.UUID
+	}
+	// Reply answers an Asked or Described.
+	Reply struct {
+		To     Ref
+		Answer proto.Message
+	}
+	// Recall answers a repeated command from the row that remembers the first
+	// one, which memory does not hold.
+	Recall struct {
+		To      Ref
+		Command *belfryv1.Command
+		Slice   int16
+	}
+	// Send hands deliveries to the worker.
+	Send struct{ Dispatch *belfryv1.Dispatch }
+	// Acknowledge tells the worker that results are recorded.
+	Acknowledge struct{ Refs []*belfryv1.DeliveryRef }
+	// Publish tells whoever watches.
+	Publish struct{ Event *belfryv1.Event }
+	// Expire drops the history of the days before.
+	Expire struct{ Before job.Day }
+	// Stop ends this ownership: another owner holds the partition, or what the
+	// store answered cannot be (then Fault says what).
+	Stop struct{ Fault string }
+)
+
+func (Commit) effect()      {}
+func (Settle) effect()      {}
+func (Reply) effect()       {}
+func (Recall) effect()      {}
+func (Send) effect()        {}
+func (Acknowledge) effect() {}
+func (Publish) effect()     {}
+func (Expire) effect()      {}
+func (Stop) effect()        {}

@@ -1,0 +1,224 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/belfry-scheduler/belfry/actors/wheel"
+	"github.com/belfry-scheduler/belfry/messages/job"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// phase is where a flight stands. It lives in memory only: what is durable is
+// the attempt and when it may be sent.
+type phase byte
+
+const (
+	committing phase = iota // its row is not durable yet
+	waiting                 // durable; its timer runs
+	queued                  // due, waits for the worker
+	sent                    // with the worker
+	judged                  // its result is decided and not durable yet
+)
+
+// flight is an execution that is not decided yet.
+type flight struct {
+	timer wheel.Timer[timed] // when to send it, or to ask again what became of it
+
+	job       *jobRec
+	spec      *belfryv1.JobSpec // as it was armed
+	id        string
+	gen       int64 // of the registration it belongs to; the job's may be a later one
+	kind      job.Kind
+	slot      int64 // scheduled_for
+	due       int64 // when it may be sent first; its age counts from here
+	rev       int64
+	attempt   int32
+	retryAt   int64
+	epochs    []int64 // under which the current attempt may have been sent. Invariant: the last one is our life's before it is sent.
+	lastError string
+	armed     int64
+	unknown   int32
+	catchUp   bool
+
+	phase     phase
+	firstSent int64
+	sentNow   int64 // when an attempt was sent last
+	sentAs    int32 // its number
+}
+
+// sendAt is when the current attempt may be sent.
+func (f *flight) sendAt() int64 {
+	if f.retryAt != 0 {
+		return f.retryAt
+	}
+	return f.due
+}
+
+// begun tells that the worker may have the current attempt, also when it is
+// queued to be sent again.
+func (f *flight) begun() bool { return f.sentAs == f.attempt }
+
+// orphaned tells that the registration it belongs to is gone: it may end, and
+// is not tried again.
+func (f *flight) orphaned() bool { return f.job.status == job.Deleted || f.gen != f.job.gen }
+
+func (f *flight) trigger() string {
+	switch {
+	case f.kind == job.Manual:
+		return "manual"
+	case f.catchUp:
+		return "catch_up"
+	}
+	return "schedule"
+}
+
+// stored is the flight's part of the job's state.
+func (f *flight) stored() *belfryv1.InFlight {
+	m := &belfryv1.InFlight{
+		ScheduledFor: f.slot, Due: f.due, Revision: f.rev, Attempt: f.attempt, RetryAt: f.retryAt,
+		Epochs: f.epochs, LastError: f.lastError, ArmedAt: f.armed, UnknownAttempts: f.unknown, CatchUp: f.catchUp,
+	}
+	if f.kind == job.Manual {
+		m.Kind = belfryv1.InFlight_KIND_MANUAL
+	}
+	if f.kind == job.Manual || f.gen != f.job.gen {
+		m.ExecutionId = f.id // cannot be derived from the job and the slot
+	}
+	return m
+}
+
+// restored is the flight of a stored one.
+func restored(j *jobRec, m *belfryv1.InFlight) *flight {
+	f := &flight{
+		job: j, gen: j.gen, id: m.GetExecutionId(), slot: m.GetScheduledFor(), due: m.GetDue(), rev: m.GetRevision(), attempt: m.GetAttempt(),
+		retryAt: m.GetRetryAt(), epochs: m.GetEpochs(), lastError: m.GetLastError(), armed: m.GetArmedAt(),
+		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), phase: waiting,
+	}
+	if m.GetKind() == belfryv1.InFlight_KIND_MANUAL {
+		f.kind = job.Manual
+	}
+	if ref, ok := job.ParseExecutionID(f.id); ok {
+		f.gen = ref.Generation
+	}
+	if f.id == "" {
+		f.id = job.ScheduledID(j.id, j.gen, time.UnixMilli(f.slot))
+	}
+	f.timer.Value = timed{flight: f}
+	return f
+}
+
+// launch makes a new execution of a job, to be sent at due.
+func (s *State) launch(j *jobRec, sp *belfryv1.JobSpec, slot, due int64) *flight {
+	f := &flight{
+		job: j, gen: j.gen, spec: sp, slot: slot, due: due, rev: j.rev, attempt: 1, armed: s.now, epochs: []int64{s.life},
+		id: job.ScheduledID(j.id, j.gen, time.UnixMilli(slot)),
+	}
+	f.timer.Value = timed{flight: f}
+	return f
+}
+
+// enter adds a new flight to its job. It is durable with the change.
+func (s *State) enter(f *flight, c *change) {
+	p := f.job.history()
+	p.flights = append(p.flights, f)
+	s.running[f.id] = f
+	c.flights = append(c.flights, f)
+	s.wheel.Schedule(&f.timer, f.sendAt())
+}
+
+// drop takes a flight out of the state: it is decided, or was never sent and
+// is not wanted any more.
+func (s *State) drop(f *flight) {
+	s.wheel.Cancel(&f.timer)
+	delete(s.running, f.id)
+	p := f.job.past
+	for i, other := range p.flights {
+		if other == f {
+			p.flights = append(p.flights[:i], p.flights[i+1:]...)
+			break
+		}
+	}
+	f.phase = judged // readyList passes over it
+}
+
+// durable tells a flight that its row is in the store.
+func (s *State) durable(f *flight) {
+	if f.phase != committing || s.running[f.id] != f {
+		return // decided or dropped in the meantime
+	}
+	f.phase = waiting
+	if s.now >= f.sendAt() {
+		s.becomeReady(f)
+	}
+}
+
+// flightDue is a flight's timer: it is to be sent, or its answer is overdue.
+func (s *State) flightDue(f *flight) {
+	switch f.phase {
+	case waiting:
+		s.becomeReady(f)
+	case sent:
+		// The worker has not reported long after the timeout. It knows what it
+		// holds: sending the same delivery again begins nothing twice.
+		f.phase = queued
+		s.ready.push(f)
+	}
+}
+
+// becomeReady queues a due flight for the worker, once its row names the epoch
+// under which it will be sent.
+func (s *State) becomeReady(f *flight) {
+	s.wheel.Cancel(&f.timer)
+	if f.kind == job.Scheduled && f.gen == f.job.gen {
+		f.job.reached = max(f.job.reached, f.slot)
+	}
+	if n := len(f.epochs); n == 0 || f.epochs[n-1] != s.life {
+		f.epochs = append(f.epochs, s.life)
+		f.phase = committing
+		c := s.change(f.job).row(s.row(f.job, false))
+		c.flights = append(c.flights, f)
+		return
+	}
+	f.phase = queued
+	s.ready.push(f)
+}
+
+// readyList is what is due, in the order in which it became ready.
+type readyList struct {
+	flights []*flight
+}
+
+func (r *readyList) push(f *flight) { r.flights = append(r.flights, f) }
+
+// putBack returns what the worker had no slot for, ahead of the rest.
+func (r *readyList) putBack(fs []*flight) {
+	if len(fs) > 0 {
+		r.flights = append(append(make([]*flight, 0, len(fs)+len(r.flights)), fs...), r.flights...)
+	}
+}
+
+// take returns the first n that are still wanted.
+func (r *readyList) take(n int) []*flight {
+	var out []*flight
+	i := 0
+	for ; i < len(r.flights) && len(out) < n; i++ {
+		if r.flights[i].phase == queued {
+			out = append(out, r.flights[i])
+		}
+	}
+	r.flights = r.flights[i:]
+	if len(r.flights) == 0 {
+		r.flights = nil
+	}
+	return out
+}
+
+func (r *readyList) remove(f *flight) {
+	for i, other := range r.flights {
+		if other == f {
+			r.flights = append(append(make([]*flight, 0, len(r.flights)), r.flights[:i]...), r.flights[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package partition
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/actors/wheel"
+	"github.com/belfry-scheduler/belfry/messages"
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// jobRec is a job in memory. A million of them wait in one process, so the
+// spec stays in its stored form and what only a job with a past has lies in
+// past.
+type jobRec struct {
+	timer wheel.Timer[timed] // when to arm its next slot, or to sweep it
+
+	id      string
+	status  job.Status
+	gen     int64
+	rev     int64
+	cursor  int64 // newest slot that is armed, recorded or passed over
+	reached int64 // newest slot dispatched or recorded: the cursor never moves back behind it
+	next    int64 // first slot after the cursor; 0: none. Invariant: > cursor.
+	created int64
+	updated int64
+	spec    []byte // protobuf of JobSpec
+	past    *past
+	soon    bool // counted in State.soon
+}
+
+// past is what has happened to a job.
+type past struct {
+	flights  []*flight
+	open     *belfryv1.SlotRange  // Invariant: not nil only while it is the newest record.
+	catchUp  *belfryv1.CatchUpRun // missed slots that still run
+	backlog  int64                // the slot since which max_outstanding holds slots back; 0: none
+	days     []int32
+	last     *belfryv1.LastExecution
+	specs    map[int64]*belfryv1.JobSpec // older revisions that flights are pinned to
+	reason   string
+	statusAt int64
+	counters counters
+}
+
+type counters struct{ succeeded, failed, missed, skipped, cancelled int64 }
+
+// history returns the job's past, made when it is needed for the first time.
+func (j *jobRec) history() *past {
+	if j.past == nil {
+		j.past = &past{}
+	}
+	return j.past
+}
+
+func (j *jobRec) flights() []*flight {
+	if j.past == nil {
+		return nil
+	}
+	return j.past.flights
+}
+
+// decodeSpec reads the current spec. A spec that cannot be read is that job's
+// fault alone.
+func (j *jobRec) decodeSpec() (*belfryv1.JobSpec, error) {
+	sp := new(belfryv1.JobSpec)
+	if err := proto.Unmarshal(j.spec, sp); err != nil {
+		return nil, fmt.Errorf("decode spec: %w", err)
+	}
+	return sp, nil
+}
+
+func (s *State) slice(jobID string) int16 { return job.SliceOf(jobID, s.cfg.Partitions) }
+
+// row is the job's own row. withSpec writes the spec and its labels too.
+func (s *State) row(j *jobRec, withSpec bool) persistence.Row {
+	r := persistence.Row{
+		Slice: s.slice(j.id), JobID: j.id,
+		Revision: j.rev, Status: j.status, NextRun: j.next,
+		State: encode(j.state()),
+	}
+	if withSpec {
+		r.Spec = j.spec
+		if sp, err := j.decodeSpec(); err == nil {
+			r.Labels = sp.GetLabels()
+			if r.Labels == nil {
+				r.Labels = map[string]string{}
+			}
+		}
+	}
+	return r
+}
+
+// state is the stored form of what has happened to the job.
+func (j *jobRec) state() *belfryv1.JobState {
+	st := &belfryv1.JobState{
+		Generation: j.gen, Revision: j.rev, CreatedAt: j.created, UpdatedAt: j.updated, Cursor: j.cursor,
+	}
+	p := j.past
+	if p == nil {
+		return st
+	}
+	st.StatusReason, st.StatusAt = p.reason, p.statusAt
+	st.OpenRange, st.CatchUp, st.BacklogSince, st.Days, st.Last = p.open, p.catchUp, p.backlog, p.days, p.last
+	st.Succeeded, st.Failed, st.Missed = p.counters.succeeded, p.counters.failed, p.counters.missed
+	st.Skipped, st.Cancelled = p.counters.skipped, p.counters.cancelled
+	if len(p.flights) > 0 {
+		st.InFlight = make([]*belfryv1.InFlight, len(p.flights))
+		for i, f := range p.flights {
+			st.InFlight[i] = f.stored()
+		}
+	}
+	return st
+}
+
+// view is the job as an answer shows it: a copy, since the state moves on.
+func (j *jobRec) view() *belfryv1.Job {
+	v := &belfryv1.Job{JobId: j.id, Status: string(j.status), State: proto.Clone(j.state()).(*belfryv1.JobState), NextRun: j.next}
+	v.Spec, _ = j.decodeSpec()
+	return v
+}
+
+func (s *State) setStatus(j *jobRec, to job.Status, reason string) {
+	if j.status == to {
+		return
+	}
+	s.counts[j.status]--
+	s.counts[to]++
+	j.status = to
+	p := j.history()
+	p.reason, p.statusAt = reason, s.now
+}
+
+// timingKey identifies a schedule among the jobs of a partition.
+type timingKey struct {
+	expr, zone              string
+	seconds, skip, both     bool
+	starts, ends, anchoring int64
+}
+
+type compilation struct {
+	schedule *job.Schedule
+	err      error
+}
+
+// maxCompiled bounds the cache of schedules; past it the cache starts anew.
+const maxCompiled = 4096
+
+// compile returns the schedule of a stored timing, from the cache when jobs
+// share it.
+func (s *State) compile(t *belfryv1.Timing) (*job.Schedule, error) {
+	key := timingKey{
+		t.GetExpr(), t.GetZone(), t.GetSeconds(), t.GetGapSkip(), t.GetFoldBoth(), t.GetStartsAt(), t.GetEndsAt(), t.GetAnchor(),
+	}
+	if c, ok := s.cache[key]; ok {
+		return c.schedule, c.err
+	}
+	sched, err := job.Compile(messages.FromTiming(t))
+	if len(s.cache) >= maxCompiled {
+		clear(s.cache)
+	}
+	s.cache[key] = &compilation{sched, err}
+	return sched, err
+}
+
+// planOf is a job's spec and schedule, when both can be read.
+func (s *State) planOf(j *jobRec) (*belfryv1.JobSpec, *job.Schedule, error) {
+	sp, err := j.decodeSpec()
+	if err != nil {
+		return nil, nil, err
+	}
+	sched, err := s.compile(sp.GetTiming())
+	if err != nil {
+		return nil, nil, fmt.Errorf("schedule: %w", err)
+	}
+	return sp, sched, nil
+}
+
+// moveCursor passes over everything up to slot and finds the next one. A
+// schedule whose next is not later than the cursor is a fault of the job
+// (mariusbancila/croncpp#8): it would fire for ever.
+func (j *jobRec) moveCursor(sched *job.Schedule, to int64) error {
+	j.cursor = to
+	j.next = 0
+	if at, ok := sched.Next(time.UnixMilli(to)); ok {
+		if at.UnixMilli() <= to {
+			return fmt.Errorf("schedule: the slot after %s is not later", job.Instant(to).Format(time.RFC3339Nano))
+		}
+		j.next = at.UnixMilli()
+	}
+	return nil
+}
+
+// fault marks one job as faulty and leaves the rest of the partition alone.
+func (s *State) fault(j *jobRec, why string) {
+	s.unschedule(j)
+	s.setStatus(j, job.Faulty, clip(why, 200))
+	j.next = 0
+	s.change(j).row(s.row(j, false)).publish(s.jobEvent(j, "job.error", why))
+}
+
+// unschedule takes the job out of the wheel and the counts that go with it.
+func (s *State) unschedule(j *jobRec) {
+	s.wheel.Cancel(&j.timer)
+	s.setSoon(j, false)
+}
+
+func (s *State) setSoon(j *jobRec, soon bool) {
+	if j.soon == soon {
+		return
+	}
+	j.soon = soon
+	if soon {
+		s.soon++
+	} else {
+		s.soon--
+	}
+}
+
+// schedule puts the job's timer where it belongs: for an active job with a next
+// slot, the longest arm-ahead before it. At max_outstanding there is no timer:
+// the end of an execution arms the next.
+func (s *State) schedule(j *jobRec) {
+	s.unschedule(j)
+	switch {
+	case j.status == job.Active && j.next != 0 && (j.past == nil || j.past.backlog == 0):
+		j.timer.Value = timed{job: j}
+		s.wheel.Schedule(&j.timer, j.next-s.cfg.ArmAheadMax.Milliseconds())
+	case j.status == job.Finished || j.status == job.Deleted:
+		j.timer.Value = timed{job: j}
+		s.wheel.Schedule(&j.timer, j.history().statusAt+s.cfg.Retention.Milliseconds())
+	}
+}
+
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+// encode never fails: our own messages hold valid UTF-8, checked on the way in.
+func encode(m proto.Message) []byte {
+	b, err := deterministic.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("partition: encode %T: %v", m, err))
+	}
+	return b
+}
+
+// clip cuts a text to n bytes without splitting a character.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && text[n]&0xC0 == 0x80 {
+		n--
+	}
+	return text[:n]
+}

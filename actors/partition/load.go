@@ -1,0 +1,183 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// LoadRow takes one stored row. A row that cannot be read marks its own job as
+// faulty and is left as it is in the store.
+func (s *State) LoadRow(r persistence.Row) {
+	switch {
+	case r.Item == "":
+		s.loadJob(r)
+	case strings.HasPrefix(r.Item, "spec/"):
+		s.loadSpec(r)
+	case strings.HasPrefix(r.Item, "cmd/"):
+		s.loadCommand(r)
+	}
+}
+
+func (s *State) loadJob(r persistence.Row) {
+	j := &jobRec{id: r.JobID, rev: r.Revision, status: r.Status, spec: r.Spec, next: r.NextRun}
+	s.jobs[j.id] = j
+	st := new(belfryv1.JobState)
+	if err := proto.Unmarshal(r.State, st); err != nil {
+		s.spoil(j, fmt.Errorf("decode state: %w", err))
+		return
+	}
+	j.gen, j.rev, j.cursor = st.GetGeneration(), st.GetRevision(), st.GetCursor()
+	j.created, j.updated, j.reached = st.GetCreatedAt(), st.GetUpdatedAt(), st.GetCursor()
+	s.loadPast(j, st)
+	switch j.status {
+	case job.Active, job.Paused, job.Finished, job.Deleted, job.Faulty:
+	default:
+		s.spoil(j, fmt.Errorf("unknown status %q", j.status))
+		return
+	}
+	s.counts[j.status]++
+}
+
+// loadPast restores what has happened, when anything has.
+func (s *State) loadPast(j *jobRec, st *belfryv1.JobState) {
+	c := counters{st.GetSucceeded(), st.GetFailed(), st.GetMissed(), st.GetSkipped(), st.GetCancelled()}
+	if len(st.GetInFlight()) == 0 && st.GetOpenRange() == nil && st.GetCatchUp() == nil && st.GetBacklogSince() == 0 &&
+		len(st.GetDays()) == 0 && st.GetLast() == nil && st.GetStatusReason() == "" && st.GetStatusAt() == 0 && c == (counters{}) {
+		return
+	}
+	j.past = &past{
+		open: st.GetOpenRange(), catchUp: st.GetCatchUp(), backlog: st.GetBacklogSince(), days: st.GetDays(), last: st.GetLast(),
+		reason: st.GetStatusReason(), statusAt: st.GetStatusAt(), counters: c,
+	}
+	for _, m := range st.GetInFlight() {
+		f := restored(j, m)
+		f.attempt = max(f.attempt, 1)
+		j.past.flights = append(j.past.flights, f)
+		s.running[f.id] = f
+		if f.kind == job.Scheduled && f.due > s.now {
+			j.reached = min(j.reached, f.slot-1)
+		}
+	}
+}
+
+// spoil marks a job whose row cannot be read, without touching the row.
+func (s *State) spoil(j *jobRec, err error) {
+	j.status, j.next, j.spec = job.Faulty, 0, nil
+	j.past = &past{reason: clip(err.Error(), 200), statusAt: s.now}
+	s.counts[job.Faulty]++
+}
+
+func (s *State) loadSpec(r persistence.Row) {
+	j := s.jobs[r.JobID]
+	sp := new(belfryv1.JobSpec)
+	if j == nil || j.past == nil || proto.Unmarshal(r.Spec, sp) != nil {
+		return
+	}
+	if j.past.specs == nil {
+		j.past.specs = map[int64]*belfryv1.JobSpec{}
+	}
+	j.past.specs[r.Revision] = sp
+}
+
+func (s *State) loadCommand(r persistence.Row) {
+	m := new(belfryv1.RememberedCommand)
+	if proto.Unmarshal(r.State, m) != nil {
+		return
+	}
+	s.commands.known[keyOf(m.GetMark().GetId())] = true
+	s.commands.order = append(s.commands.order, remembered{r.JobID, m.GetMark().GetId(), m.GetMark().GetAt()})
+}
+
+// Loaded ends the load: every timer is set, and executions that a former owner
+// may have sent are marked so. A Tick with Judge must follow.
+func (s *State) Loaded() {
+	for _, j := range s.jobs {
+		s.loadedFlights(j)
+		if j.status == job.Active && j.next == 0 && j.past == nil {
+			s.rederive(j)
+		}
+		if j.status == job.Active && j.next != 0 && j.next <= j.cursor {
+			s.rederive(j)
+		}
+		s.schedule(j)
+	}
+	slices.SortStableFunc(s.commands.order, func(a, b remembered) int { return int(a.at - b.at) })
+	s.timeCommandSweep()
+}
+
+// rederive finds the next slot of a row that does not name a plausible one.
+func (s *State) rederive(j *jobRec) {
+	_, sched, err := s.planOf(j)
+	if err == nil {
+		err = j.moveCursor(sched, j.cursor)
+	}
+	if err != nil {
+		s.counts[j.status]--
+		s.spoil(j, err)
+	}
+}
+
+// maxLost is how many owners may die over one attempt before it is given up:
+// a payload that kills its sender must not do so for ever.
+const maxLost = 3
+
+// loadedFlights finds the spec of each flight and sets its timer. What was due
+// may have been sent by the former owner: it goes out again under the same
+// attempt number, after that is written.
+func (s *State) loadedFlights(j *jobRec) {
+	for _, f := range append([]*flight(nil), j.flights()...) {
+		f.spec = s.specOf(j, f.rev)
+		if f.spec == nil {
+			s.abandon(f)
+			continue
+		}
+		if f.sendAt() > s.now {
+			f.epochs = nil // nobody can have sent it: it names its sender when it is due
+		}
+		if len(f.epochs) >= maxLost {
+			s.loseAttempt(f)
+			continue
+		}
+		s.wheel.Schedule(&f.timer, f.sendAt())
+	}
+}
+
+func (s *State) specOf(j *jobRec, rev int64) *belfryv1.JobSpec {
+	if rev == j.rev {
+		if sp, err := j.decodeSpec(); err == nil {
+			return sp
+		}
+		return nil
+	}
+	if j.past == nil {
+		return nil
+	}
+	return j.past.specs[rev]
+}
+
+// abandon ends an execution whose spec cannot be read.
+func (s *State) abandon(f *flight) {
+	c := s.change(f.job)
+	s.end(c, f, job.Cancelled, "what it was armed with cannot be read", s.now)
+	c.row(s.row(f.job, false))
+}
+
+// loseAttempt ends an attempt that as many owners have not survived as are
+// allowed to; the next number follows by the retry policy.
+func (s *State) loseAttempt(f *flight) {
+	c := s.change(f.job)
+	s.recordLost(c, f)
+	s.retry(c, f, job.AttemptUnknown, &belfryv1.Result{
+		Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "every sender was lost", FinishedAt: s.now,
+	})
+	s.settleStatus(c, f.job)
+	c.row(s.row(f.job, false))
+}

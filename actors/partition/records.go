@@ -1,0 +1,180 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// recordAttempt writes the line of an ended attempt, and one for each former
+// owner that may have sent it too and whose result nobody will ever report.
+func (s *State) recordAttempt(c *change, f *flight, outcome job.Outcome, r *belfryv1.Result) {
+	s.recordLost(c, f)
+	c.record(f.job, f.slot, f.id, f.attempt, s.life, &belfryv1.Record{
+		Generation: f.gen, Status: string(outcome), Due: f.due, SentAt: r.GetSentAt(), FinishedAt: r.GetFinishedAt(),
+		StatusCode: r.GetStatusCode(), Error: r.GetError(), Output: r.GetOutput(), Node: s.cfg.Node, Revision: f.rev,
+	})
+}
+
+// recordLost writes the lines of the former owners of the current attempt.
+func (s *State) recordLost(c *change, f *flight) {
+	for _, epoch := range f.epochs {
+		if epoch == s.life {
+			continue
+		}
+		c.record(f.job, f.slot, f.id, f.attempt, epoch, &belfryv1.Record{
+			Generation: f.gen, Status: string(job.AttemptUnknown), Reason: "sender lost", Due: f.due, Revision: f.rev,
+		})
+	}
+}
+
+// end decides an execution: its summary, the counters, and room for another.
+func (s *State) end(c *change, f *flight, status job.ExecutionStatus, reason string, finished int64) {
+	j := f.job
+	s.drop(f)
+	attempts := f.attempt
+	if status == job.Cancelled {
+		attempts = s.attemptsMade(f)
+		s.recordLost(c, f)
+	}
+	c.record(j, f.slot, f.id, 0, s.life, &belfryv1.Record{
+		Generation: f.gen, Status: string(status), Reason: reason, Due: f.due, SentAt: f.firstSent, FinishedAt: finished,
+		Attempts: attempts, UnknownAttempts: f.unknown, Error: f.lastError, Node: s.cfg.Node,
+		Revision: f.rev, Trigger: f.trigger(),
+	})
+	if f.gen == j.gen {
+		p := j.history()
+		p.count(status, 1)
+		p.last = &belfryv1.LastExecution{ExecutionId: f.id, ScheduledFor: f.slot, Status: string(status), FinishedAt: finished}
+	}
+	c.publish(&belfryv1.Event{
+		Type: "execution." + string(status), JobId: j.id, ExecutionId: f.id, ScheduledFor: f.slot, At: s.now,
+		Attempt: attempts, LatenessMs: max(f.firstSent-f.due, 0), Reason: reason, CatchUp: f.catchUp,
+	})
+	s.releaseSpec(c, f)
+	s.makeRoom(c, j)
+}
+
+// attemptsMade is how many attempts have begun: the current one only if it was
+// sent, by us or perhaps by a former owner.
+func (s *State) attemptsMade(f *flight) int32 {
+	lost := len(f.epochs) > 0 && f.epochs[0] != s.life
+	if f.begun() || lost {
+		return f.attempt
+	}
+	return f.attempt - 1
+}
+
+// bury ends an execution as a dead letter, with all that a replay needs.
+func (s *State) bury(c *change, f *flight, reason string, finished int64) {
+	c.row(persistence.Row{
+		Slice: job.DeadSliceOffset + s.slice(f.job.id), JobID: f.job.id, Item: persistence.DeadItem(f.id), Status: job.Status(job.Failed),
+		State: encode(&belfryv1.DeadLetter{
+			ExecutionId: f.id, JobId: f.job.id, Generation: f.gen, Revision: f.rev, ScheduledFor: f.slot, Due: f.due,
+			FailedAt: finished, Attempts: f.attempt, UnknownAttempts: f.unknown, Reason: reason, Spec: f.spec,
+		}),
+	})
+	s.end(c, f, job.Failed, reason, finished)
+}
+
+func (p *past) count(status job.ExecutionStatus, n int64) {
+	switch status {
+	case job.Succeeded:
+		p.counters.succeeded += n
+	case job.Failed:
+		p.counters.failed += n
+	case job.Missed:
+		p.counters.missed += n
+	case job.Skipped:
+		p.counters.skipped += n
+	case job.Cancelled:
+		p.counters.cancelled += n
+	}
+}
+
+// cover records slots that do not run. Consecutive ones of one fate are one
+// record, which stays open in the state until something else happens.
+func (s *State) cover(c *change, j *jobRec, sched *job.Schedule, slots job.MissedRange, status job.ExecutionStatus, reason string) {
+	if slots.Count == 0 {
+		return
+	}
+	p := j.history()
+	p.count(status, slots.Count)
+	if o := p.open; o != nil && o.GetStatus() == string(status) && o.GetReason() == reason && follows(sched, o.GetLast(), slots.First) {
+		p.open = &belfryv1.SlotRange{
+			First: o.GetFirst(), Last: slots.Last.UnixMilli(), Count: o.GetCount() + slots.Count, Status: o.GetStatus(), Reason: reason,
+		}
+	} else {
+		s.closeRange(c, j)
+		p.open = &belfryv1.SlotRange{
+			First: slots.First.UnixMilli(), Last: slots.Last.UnixMilli(), Count: slots.Count, Status: string(status), Reason: reason,
+		}
+	}
+	j.reached = max(j.reached, slots.Last.UnixMilli())
+	c.publish(&belfryv1.Event{
+		Type: "execution." + string(status), JobId: j.id, ScheduledFor: slots.Last.UnixMilli(), At: s.now, Reason: reason,
+	})
+}
+
+// follows tells whether a slot is the next one after another.
+func follows(sched *job.Schedule, slot int64, next time.Time) bool {
+	at, ok := sched.Next(time.UnixMilli(slot))
+	return ok && at.Equal(next)
+}
+
+// closeRange writes the open range under its last slot.
+func (s *State) closeRange(c *change, j *jobRec) {
+	if j.past == nil || j.past.open == nil {
+		return
+	}
+	o := j.past.open
+	j.past.open = nil
+	c.record(j, o.GetLast(), job.ScheduledID(j.id, j.gen, job.Instant(o.GetLast())), 0, s.life, &belfryv1.Record{
+		Generation: j.gen, Status: o.GetStatus(), Reason: o.GetReason(), FinishedAt: s.now, Range: o, Revision: j.rev, Node: s.cfg.Node, Trigger: "schedule",
+	})
+}
+
+// pinSpec keeps the spec that flights of a job were armed with, before the job
+// gets another.
+func (s *State) pinSpec(c *change, j *jobRec) {
+	for _, f := range j.flights() {
+		if f.rev != j.rev {
+			continue
+		}
+		p := j.history()
+		if p.specs == nil {
+			p.specs = map[int64]*belfryv1.JobSpec{}
+		}
+		p.specs[j.rev] = f.spec
+		c.row(s.specRow(j.id, j.rev, j.spec))
+		return
+	}
+}
+
+func (s *State) specRow(jobID string, rev int64, spec []byte) persistence.Row {
+	return persistence.Row{Slice: job.SideSliceOffset + s.slice(jobID), JobID: jobID, Item: persistence.SpecItem(rev), Revision: rev, Spec: spec}
+}
+
+// releaseSpec drops an older spec with the last flight that needed it.
+func (s *State) releaseSpec(c *change, f *flight) {
+	j := f.job
+	if j.past.specs[f.rev] == nil {
+		return
+	}
+	for _, other := range j.flights() {
+		if other.rev == f.rev {
+			return
+		}
+	}
+	delete(j.past.specs, f.rev)
+	r := s.specRow(j.id, f.rev, nil)
+	r.Delete = true
+	c.row(r)
+}
+
+func (s *State) jobEvent(j *jobRec, kind, reason string) *belfryv1.Event {
+	return &belfryv1.Event{Type: kind, JobId: j.id, At: s.now, Reason: reason}
+}

@@ -1,0 +1,230 @@
+package partition
+
+import (
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// pastGrace is how far in the past the instant of a one-time job may lie at
+// registration: the time a request takes, not a wish to run the past.
+const pastGrace = 60 * time.Second
+
+// register creates a job or replaces its spec.
+func (s *State) register(j *jobRec, id string, r *belfryv1.Register) (*change, *belfryv1.Answer) {
+	exists := j != nil && j.status != job.Deleted
+	switch {
+	case exists && r.GetMode() == belfryv1.Register_MODE_CREATE:
+		return s.refuse(belfryv1.Refusal_CODE_EXISTS, "job_id", "job %q exists: use PUT to replace it, or another job_id", id)
+	case !exists && (r.GetMode() == belfryv1.Register_MODE_REPLACE || r.GetIfRevision() != 0):
+		return s.refuse(belfryv1.Refusal_CODE_NOT_FOUND, "", "there is no job %q", id)
+	case exists && r.GetIfRevision() != 0 && r.GetIfRevision() != j.rev:
+		return s.refuse(belfryv1.Refusal_CODE_REVISION, "", "the job is at revision %d, not %d: read it again", j.rev, r.GetIfRevision())
+	}
+	sp := proto.Clone(r.GetSpec()).(*belfryv1.JobSpec)
+	if sp.GetTiming() == nil {
+		sp.Timing = &belfryv1.Timing{}
+	}
+	s.anchor(j, sp.Timing)
+	sched, err := s.compile(sp.Timing)
+	if err != nil {
+		return s.refuseSchedule(err)
+	}
+	if exists {
+		return s.replace(j, sp, sched, r)
+	}
+	return s.create(j, id, sp, sched, r)
+}
+
+// refuseSchedule passes on what the domain says of a schedule.
+func (s *State) refuseSchedule(err error) (*change, *belfryv1.Answer) {
+	var invalid *job.Invalid
+	if errors.As(err, &invalid) && len(invalid.Problems) > 0 {
+		p := invalid.Problems[0]
+		return s.refuse(belfryv1.Refusal_CODE_INVALID, p.Field, "%s", p.Message)
+	}
+	return s.refuse(belfryv1.Refusal_CODE_INVALID, "schedule_expr", "%v", err)
+}
+
+// anchor fixes the phase of an interval: a replaced job keeps the one it has
+// as long as its schedule is the same.
+func (s *State) anchor(j *jobRec, t *belfryv1.Timing) {
+	if j != nil && j.status != job.Deleted {
+		if old, err := j.decodeSpec(); err == nil {
+			same := proto.Clone(t).(*belfryv1.Timing)
+			same.Anchor = old.GetTiming().GetAnchor()
+			if sameTiming(same, old.GetTiming()) {
+				t.Anchor = same.Anchor
+				return
+			}
+		}
+	}
+	if t.GetStartsAt() != 0 {
+		t.Anchor = t.GetStartsAt()
+	}
+	if t.GetAnchor() == 0 {
+		t.Anchor = s.now
+	}
+}
+
+// firstCursor is where a schedule begins: at now, so that a registration never
+// fires for the past; a one-time job whose instant has just passed, or that
+// asks for it, still runs.
+func (s *State) firstCursor(sched *job.Schedule, runPast bool) (int64, string) {
+	if !sched.Once() {
+		return s.now, ""
+	}
+	at, ok := sched.Next(time.UnixMilli(-1 << 50))
+	if !ok {
+		return s.now, "it has no instant"
+	}
+	if late := s.now - at.UnixMilli(); late > pastGrace.Milliseconds() && !runPast {
+		return 0, "the instant " + at.Format(time.RFC3339) + ` is past: give a later one, or "past": "run_now"`
+	}
+	return min(s.now, at.UnixMilli()-1), ""
+}
+
+// create registers a job anew. A deleted one under the same id leaves its
+// history, and what of it still runs, under its own generation.
+func (s *State) create(j *jobRec, id string, sp *belfryv1.JobSpec, sched *job.Schedule, r *belfryv1.Register) (*change, *belfryv1.Answer) {
+	cursor, wrong := s.firstCursor(sched, r.GetRunPast())
+	if wrong != "" {
+		return s.refuse(belfryv1.Refusal_CODE_INVALID, "schedule_expr", "%s", wrong)
+	}
+	c := s.change(j)
+	if j == nil {
+		j = &jobRec{id: id}
+		s.jobs[id] = j
+		s.counts[job.Active]++
+	} else {
+		s.pinSpec(c, j)
+		old := j.past
+		j.past = &past{flights: old.flights, days: old.days, specs: old.specs}
+		s.counts[j.status]--
+		s.counts[job.Active]++
+	}
+	c.job = j
+	j.status, j.gen, j.rev = job.Active, s.draw(), s.draw()
+	j.created, j.updated, j.cursor, j.reached = s.now, s.now, cursor, 0
+	j.spec = encode(sp)
+	if r.GetPaused().GetPaused() {
+		s.setStatus(j, job.Paused, "registered paused")
+	}
+	if err := s.begin(c, j, sp, sched); err != nil {
+		s.fault(j, err.Error())
+		return s.refuseSchedule(err)
+	}
+	c.row(s.row(j, true)).publish(s.jobEvent(j, "job.created", ""))
+	return c, s.jobAnswer(j, true)
+}
+
+// begin finds the first slot of a registration and arms what is due.
+func (s *State) begin(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
+	j.next = 0
+	if j.status != job.Paused {
+		if err := j.moveCursor(sched, j.cursor); err != nil {
+			return err
+		}
+		if err := s.arm(c, j, sp, sched); err != nil {
+			return err
+		}
+		s.settleStatus(c, j)
+	}
+	s.schedule(j)
+	return nil
+}
+
+// replace gives a job another spec. An identical one changes nothing; one with
+// the same schedule leaves everything armed as it is.
+func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r *belfryv1.Register) (*change, *belfryv1.Answer) {
+	old, oldSched, err := s.planOf(j)
+	spec := encode(sp)
+	if err == nil && string(spec) == string(j.spec) && j.status != job.Faulty {
+		return s.replacePaused(nil, j, r)
+	}
+	rescheduled := err != nil || j.status == job.Faulty || !sameTiming(old.GetTiming(), sp.GetTiming())
+	cursor, wrong := j.cursor, ""
+	if rescheduled {
+		cursor, wrong = s.firstCursor(sched, r.GetRunPast())
+	}
+	if wrong != "" {
+		return s.refuse(belfryv1.Refusal_CODE_INVALID, "schedule_expr", "%s", wrong)
+	}
+	c := s.change(j)
+	if err == nil && j.status != job.Finished {
+		s.settlePast(c, j, oldSched)
+	}
+	if rescheduled {
+		s.disarm(c, j, func(slot int64) bool { return sched.Has(time.UnixMilli(slot)) })
+		if sched.Once() {
+			j.cursor = cursor
+		}
+	}
+	s.pin(c, j, sp, rescheduled)
+	j.spec, j.updated = spec, s.now
+	if j.status == job.Faulty || rescheduled && j.status == job.Finished {
+		s.setStatus(j, job.Active, "")
+	}
+	if j.status == job.Active {
+		if err := s.begin(c, j, sp, sched); err != nil {
+			s.fault(j, err.Error())
+			return s.refuseSchedule(err)
+		}
+	}
+	c.publish(s.jobEvent(j, "job.updated", ""))
+	return s.replacePaused(c, j, r)
+}
+
+// settlePast records the unarmed past under the old spec.
+func (s *State) settlePast(c *change, j *jobRec, sched *job.Schedule) {
+	if j.status == job.Paused {
+		s.settle(c, j, sched, job.Skipped, "paused")
+	} else {
+		s.settle(c, j, sched, job.Skipped, "backlog")
+	}
+	s.closeRange(c, j)
+}
+
+// pin gives the job its next revision. Executions keep the one they were armed
+// with, except armed slots that a new schedule has too.
+func (s *State) pin(c *change, j *jobRec, sp *belfryv1.JobSpec, rescheduled bool) {
+	next := s.draw()
+	if rescheduled {
+		for _, f := range j.flights() {
+			if f.armedOnly(s.now) && f.rev == j.rev && f.gen == j.gen {
+				f.rev, f.spec = next, sp
+			}
+		}
+	}
+	s.pinSpec(c, j)
+	j.rev = next
+}
+
+// replacePaused pauses or resumes a replaced job when the request says so, and
+// answers. c is nil when nothing has changed so far.
+func (s *State) replacePaused(c *change, j *jobRec, r *belfryv1.Register) (*change, *belfryv1.Answer) {
+	want := r.GetPaused()
+	turn := want != nil && want.GetPaused() != (j.status == job.Paused)
+	if c == nil && !turn {
+		return s.change(nil), s.jobAnswer(j, false)
+	}
+	withSpec := c != nil
+	if c == nil {
+		c = s.change(j)
+	}
+	switch {
+	case turn && want.GetPaused() && j.status == job.Active:
+		s.pause(c, j, "paused by an update")
+	case turn && !want.GetPaused():
+		if err := s.unpause(c, j, false); err != nil {
+			s.fault(j, err.Error())
+		}
+	}
+	c.row(s.row(j, withSpec))
+	return c, s.jobAnswer(j, false)
+}

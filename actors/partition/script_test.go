@@ -1,0 +1,281 @@
+package partition
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// TestScripts runs testdata/*.txt: what an owner does, as prose. Each command is
+// followed by what it prints; "go test -run Scripts -rewrite" writes it anew.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &script{w: newWorld(t)}
+		datadriven.RunTest(t, path, s.run)
+	})
+}
+
+type script struct {
+	w     *world
+	shown int
+}
+
+// run carries out one command.
+func (s *script) run(t *testing.T, d *datadriven.TestData) string {
+	w := s.w
+	switch d.Cmd {
+	case "at": // start the clock there
+		at := mustTime(t, d.CmdArgs[0].Key)
+		s.w, s.shown = newWorld(t), 0
+		s.w.now = at
+		s.w.crash()
+		s.w.boot()
+		return ""
+	case "register":
+		return s.show(w.ask(&belfryv1.Command{Id: arg(d, "key", ""), Keyed: d.HasArg("key"), JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{
+			Spec: spec(strings.TrimSpace(d.Input), edits(t, d)), RunPast: d.HasArg("past"), Paused: pausedArg(d), Mode: modeArg(d),
+		}}}))
+	case "delete":
+		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Delete{Delete: &belfryv1.Delete{}}}))
+	case "pause":
+		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Pause{Pause: &belfryv1.Pause{Reason: "asked"}}}))
+	case "resume":
+		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Resume{Resume: &belfryv1.Resume{CatchUp: d.HasArg("catch_up")}}}))
+	case "trigger":
+		return s.show(w.ask(&belfryv1.Command{Id: arg(d, "key", ""), Keyed: d.HasArg("key"), JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}}))
+	case "advance":
+		w.advance(mustDuration(t, d.CmdArgs[0].Key))
+		return s.deliveries()
+	case "clock": // steps the wall clock
+		w.now = w.now.Add(mustDuration(t, d.CmdArgs[0].Key))
+		w.step(Tick{Judge: true})
+		return s.deliveries()
+	case "outage": // the process dies and another comes after a while
+		w.crash()
+		w.now = w.now.Add(mustDuration(t, d.CmdArgs[0].Key))
+		w.boot()
+		return s.deliveries()
+	case "target":
+		s.target(d.CmdArgs[0].Key)
+		return ""
+	case "answer": // of the calls that hang
+		return s.finishHanging()
+	case "store":
+		s.storeIs(d.CmdArgs[0].Key)
+		return s.deliveries()
+	case "history":
+		return s.history(d.CmdArgs[0].Key)
+	case "job":
+		return s.job(d.CmdArgs[0].Key)
+	}
+	t.Fatalf("unknown command %q", d.Cmd)
+	return ""
+}
+
+func edits(t *testing.T, d *datadriven.TestData) func(*job.Spec) {
+	return func(s *job.Spec) {
+		for _, a := range d.CmdArgs[1:] {
+			if len(a.Vals) == 0 {
+				continue
+			}
+			v := a.Vals[0]
+			switch a.Key {
+			case "policy":
+				s.CatchUp.Policy = job.CatchUpPolicy(v)
+			case "max":
+				s.CatchUp.Max = mustInt(t, v)
+			case "window":
+				s.CatchUp.Window = mustDuration(t, v)
+			case "attempts":
+				s.Retry.MaxAttempts = mustInt(t, v)
+			case "backoff":
+				s.Retry.InitialBackoff = mustDuration(t, v)
+				s.Retry.Jitter = -1
+			case "outstanding":
+				s.MaxOutstanding = mustInt(t, v)
+			case "zone":
+				s.Schedule.Zone = v
+			case "description":
+				s.Description = v
+			case "seconds":
+				s.Schedule.Seconds = true
+			}
+		}
+	}
+}
+
+func pausedArg(d *datadriven.TestData) *belfryv1.Paused {
+	if !d.HasArg("paused") {
+		return nil
+	}
+	return &belfryv1.Paused{Paused: arg(d, "paused", "true") == "true"}
+}
+
+func modeArg(d *datadriven.TestData) belfryv1.Register_Mode {
+	if d.HasArg("create") {
+		return belfryv1.Register_MODE_CREATE
+	}
+	return belfryv1.Register_MODE_UNSPECIFIED
+}
+
+// target says how the target answers from here on.
+func (s *script) target(how string) {
+	s.w.fate.outcome = func(x *belfryv1.Delivery) *belfryv1.Result {
+		switch how {
+		case "hangs":
+			return nil
+		case "fails":
+			return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, StatusCode: 500, Error: "500 Internal Server Error"}
+		case "gone":
+			return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, StatusCode: 410, Error: "410 Gone", Gone: true}
+		case "times-out":
+			return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_TIMEOUT, Error: "timeout"}
+		}
+		return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
+	}
+}
+
+func (s *script) finishHanging() string {
+	for _, j := range s.w.running {
+		s.w.finish(j.d, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}, s.w.state.life)
+	}
+	s.w.step(Tick{})
+	return s.deliveries()
+}
+
+// storeIs says how the store answers from here on.
+func (s *script) storeIs(how string) {
+	verdicts := map[string]verdict{"fine": fine, "unavailable": unavailable, "applies-in-doubt": doubtDone, "loses-in-doubt": doubtDead}
+	v, ok := verdicts[how]
+	if !ok {
+		s.w.t.Fatalf("unknown fate %q of the store", how)
+	}
+	n := 0
+	s.w.fate.commit = func() verdict {
+		n++
+		if n > 1 && (v == doubtDone || v == doubtDead) {
+			return fine // the one batch, and the barrier is answered
+		}
+		return v
+	}
+}
+
+func (s *script) show(a *belfryv1.Answer) string {
+	switch o := a.GetOutcome().(type) {
+	case *belfryv1.Answer_Job:
+		verb := "ok"
+		if a.GetCreated() {
+			verb = "created"
+		}
+		return fmt.Sprintf("%s %s next %s", verb, o.Job.GetStatus(), stamp(o.Job.GetNextRun()))
+	case *belfryv1.Answer_Execution:
+		return "execution " + mask(o.Execution.GetExecutionId())
+	case *belfryv1.Answer_Deleted:
+		return "deleted"
+	case *belfryv1.Answer_Refusal:
+		return fmt.Sprintf("refused %s: %s", strings.TrimPrefix(o.Refusal.GetCode().String(), "CODE_"), o.Refusal.GetMessage())
+	}
+	return "no answer yet"
+}
+
+// mask shortens the hash of a manual id.
+func mask(id string) string {
+	ref, ok := job.ParseExecutionID(id)
+	if ok && ref.Kind == job.Manual {
+		return fmt.Sprintf("%s~%d~m…~%s", ref.JobID, ref.Generation, stamp(ref.At.UnixMilli()))
+	}
+	return id
+}
+
+func stamp(ms int64) string {
+	if ms == 0 {
+		return "never"
+	}
+	return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.999")
+}
+
+// deliveries prints what the target received since it was asked last.
+func (s *script) deliveries() string {
+	var b strings.Builder
+	for _, d := range s.w.deliveries[s.shown:] {
+		fmt.Fprintf(&b, "%s attempt %d", mask(d.id), d.attempt)
+		if late := d.at.Sub(d.slot); late != 0 {
+			fmt.Fprintf(&b, " (%s late)", late)
+		}
+		b.WriteByte('\n')
+	}
+	s.shown = len(s.w.deliveries)
+	return b.String()
+}
+
+func (s *script) history(id string) string {
+	var b strings.Builder
+	for _, l := range s.w.lines(id) {
+		if l.count > 1 || l.id == "open" {
+			fmt.Fprintf(&b, "%s … %s ×%d %s", stamp(l.first), stamp(l.last), l.count, l.status)
+		} else {
+			fmt.Fprintf(&b, "%s %s", stamp(l.first), l.status)
+		}
+		if l.reason != "" {
+			fmt.Fprintf(&b, ": %s", l.reason)
+		}
+		if l.id == "open" {
+			b.WriteString(" (open)")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func (s *script) job(id string) string {
+	j := s.w.state.jobs[id]
+	if j == nil {
+		return "none"
+	}
+	out := fmt.Sprintf("%s next %s", j.status, stamp(j.next))
+	if j.past != nil && j.past.reason != "" {
+		out += ": " + j.past.reason
+	}
+	return out
+}
+
+func arg(d *datadriven.TestData, key, def string) string {
+	for _, a := range d.CmdArgs {
+		if a.Key == key && len(a.Vals) > 0 {
+			return a.Vals[0]
+		}
+	}
+	return def
+}
+
+func mustTime(t *testing.T, s string) time.Time {
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func mustDuration(t *testing.T, s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func mustInt(t *testing.T, s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,298 @@
+package partition
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/messages"
+	"github.com/belfry-scheduler/belfry/messages/job"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// TestSimulation plays random lives of a partition, one a seed: commands, time,
+// answers of the store in doubt, lost owners, targets that fail. After each
+// step the invariants hold (world.stepNow), and at the end every slot has
+// exactly one record and every delivery its place in the history.
+//
+// BELFRY_SIM_SEEDS sets how many are played, BELFRY_SIM_SEED replays one.
+func TestSimulation(t *testing.T) {
+	first, n := uint64(1), uint64(400)
+	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEEDS"), 10, 64); err == nil {
+		n = v
+	}
+	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEED"), 10, 64); err == nil {
+		first, n = v, 1
+	}
+	for seed := first; seed < first+n; seed++ {
+		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { newSim(t, seed).play() }) {
+			return
+		}
+	}
+}
+
+// sim is one random life.
+type sim struct {
+	*world
+	r      *rand.Rand
+	ids    []string
+	lives  map[string][]*life
+	acked  map[string]bool // ids with an acknowledged registration
+	rough  bool            // the store misbehaves just now
+	checks int
+}
+
+// life is one registration as the simulation knows it, for the jobs that it
+// never edits: their slots can be counted by walking the schedule.
+type life struct {
+	gen      int64
+	from, to time.Time // to is zero while it lives
+	spec     *belfryv1.JobSpec
+	edited   bool
+}
+
+func newSim(t *testing.T, seed uint64) *sim {
+	s := &sim{world: newWorld(t), r: seeded(seed), lives: map[string][]*life{}, acked: map[string]bool{}}
+	for i := 0; len(s.ids) < 3; i++ {
+		if id := fmt.Sprint("j", i); job.PartitionOf(id, 16) == s.cfg.Partition {
+			s.ids = append(s.ids, id)
+		}
+	}
+	s.fate.commit = s.commitFate
+	s.fate.outcome = s.outcome
+	s.fate.busy = func() bool { return s.r.IntN(4) == 0 }
+	return s
+}
+
+func (s *sim) commitFate() verdict {
+	if !s.rough || s.r.IntN(3) == 0 {
+		return fine
+	}
+	return []verdict{fine, doubtDone, doubtDead, unavailable}[s.r.IntN(4)]
+}
+
+func (s *sim) outcome(*belfryv1.Delivery) *belfryv1.Result {
+	switch s.r.IntN(8) {
+	case 0:
+		return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, StatusCode: 500, Error: "500"}
+	case 1:
+		return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_TIMEOUT, Error: "timeout"}
+	case 2:
+		return nil
+	}
+	return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
+}
+
+func (s *sim) play() {
+	for range 60 {
+		s.act()
+	}
+	s.rough = false
+	s.fate.outcome = nil
+	s.fate.busy = nil
+	s.finishAll()
+	s.advance(20 * time.Minute)
+	s.verify()
+}
+
+// act does one random thing.
+func (s *sim) act() {
+	id := s.ids[s.r.IntN(len(s.ids))]
+	switch s.r.IntN(14) {
+	case 0, 1:
+		s.registerRandom(id)
+	case 2:
+		s.deleteJob(id)
+	case 3:
+		s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Pause{Pause: &belfryv1.Pause{}}})
+	case 4:
+		s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Resume{Resume: &belfryv1.Resume{CatchUp: s.r.IntN(2) == 0}}})
+	case 5:
+		s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}})
+	case 6:
+		s.rough = !s.rough
+	case 7:
+		s.lose(time.Duration(s.r.IntN(300)) * time.Second)
+	case 8:
+		s.finishAll()
+	default:
+		s.advance(time.Duration(s.r.IntN(120_000)) * time.Millisecond)
+	}
+}
+
+var simExprs = []string{"* * * * *", "*/2 * * * *", "@every 7s", "30 * * * *", "@every 1s"}
+
+func (s *sim) registerRandom(id string) {
+	expr := simExprs[s.r.IntN(len(simExprs))]
+	sp := spec(expr, func(j *job.Spec) {
+		j.CatchUp.Policy = []job.CatchUpPolicy{job.CatchUpLatest, job.CatchUpAll, job.CatchUpNone}[s.r.IntN(3)]
+		j.CatchUp.Max = 1 + s.r.IntN(20)
+		j.CatchUp.Grace = time.Duration(1+s.r.IntN(60)) * time.Second
+		j.Retry.MaxAttempts = 1 + s.r.IntN(4)
+		j.MaxOutstanding = 1 + s.r.IntN(5)
+		j.Timeout = time.Duration(1+s.r.IntN(30)) * time.Second
+	})
+	before := s.now
+	a := s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}})
+	s.noteRegistration(id, a, before)
+}
+
+func (s *sim) noteRegistration(id string, a *belfryv1.Answer, at time.Time) {
+	ls := s.lives[id]
+	j := a.GetJob()
+	switch {
+	case a.GetRefusal() != nil:
+	case j == nil: // nobody knows whether it came to be, or what it changed
+		for _, l := range ls {
+			l.edited = true
+		}
+		s.lives[id] = append(ls, &life{edited: true})
+	case a.GetCreated():
+		s.lives[id] = append(ls, &life{gen: j.GetState().GetGeneration(), from: at, spec: j.GetSpec()})
+		s.acked[id] = true
+	case len(ls) > 0:
+		ls[len(ls)-1].edited = true
+	}
+}
+
+func (s *sim) deleteJob(id string) {
+	a := s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Delete{Delete: &belfryv1.Delete{}}})
+	ls := s.lives[id]
+	if len(ls) == 0 {
+		return
+	}
+	switch l := ls[len(ls)-1]; {
+	case a.GetDeleted() != nil:
+		l.to = s.now
+		s.acked[id] = false
+	case a == nil:
+		l.edited = true
+		s.acked[id] = false
+	}
+}
+
+// lose kills the owner and starts another after a while.
+func (s *sim) lose(after time.Duration) {
+	s.crash()
+	s.now = s.now.Add(after)
+	s.boot()
+}
+
+func (s *sim) finishAll() {
+	for _, j := range s.running {
+		held := false
+		for _, r := range s.held {
+			held = held || r.GetExecutionId() == j.d.GetExecutionId()
+		}
+		if !held {
+			s.finish(j.d, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}, s.state.life)
+		}
+	}
+	s.step(Tick{})
+}
+
+// verify compares what was promised with what there is.
+func (s *sim) verify() {
+	for _, id := range s.ids {
+		if j := s.state.jobs[id]; s.acked[id] && (j == nil || j.status == job.Deleted) {
+			s.t.Fatalf("job %s was acknowledged and is gone", id)
+		}
+		s.verifyRecords(id)
+		for _, l := range s.lives[id] {
+			if !l.edited {
+				s.verifyLife(id, l)
+			}
+		}
+	}
+	s.verifyDeliveries()
+}
+
+// verifyRecords: no slot of a generation has two records.
+func (s *sim) verifyRecords(id string) {
+	last := map[int64]line{}
+	for _, l := range s.lines(id) {
+		ref, ok := job.ParseExecutionID(l.id)
+		if l.id == "open" {
+			ref.Generation = s.state.jobs[id].gen
+		} else if !ok {
+			s.t.Fatalf("job %s: id %q cannot be taken apart", id, l.id)
+		}
+		if ref.Kind == job.Manual {
+			continue
+		}
+		if before, ok := last[ref.Generation]; ok && l.first <= before.last {
+			s.t.Fatalf("job %s: the slots of %+v overlap those of %+v", id, l, before)
+		}
+		last[ref.Generation] = l
+	}
+}
+
+// verifyLife: each slot of a registration is in exactly one record.
+func (s *sim) verifyLife(id string, l *life) {
+	covered := int64(0)
+	for _, x := range s.lines(id) {
+		if ref, ok := job.ParseExecutionID(x.id); ok && (ref.Kind == job.Manual || ref.Generation != l.gen) {
+			continue
+		}
+		if x.id == "open" && s.state.jobs[id].gen != l.gen {
+			continue
+		}
+		if !l.to.IsZero() && x.first > l.to.UnixMilli() {
+			continue // armed ahead and cancelled by the delete
+		}
+		covered += x.count
+	}
+	j := s.state.jobs[id]
+	to := l.to
+	if to.IsZero() {
+		to = time.UnixMilli(j.cursor)
+		if p := j.past; p != nil && p.catchUp != nil {
+			left := timingOf(s.t, l.spec).Missed(time.UnixMilli(p.catchUp.GetNext()-1), time.UnixMilli(p.catchUp.GetTo()), 0)
+			covered += left.Count
+		}
+	}
+	want := int64(len(slots(s.t, l.spec, l.from, to)))
+	if covered != want {
+		s.t.Fatalf("job %s generation %d (%s): %d slots up to %s, and records cover %d:\n%v",
+			id, l.gen, l.spec.GetTiming().GetExpr(), want, to.UTC().Format(time.RFC3339Nano), covered, s.lines(id))
+	}
+}
+
+// verifyDeliveries: never early, one key, repeats only under a later epoch, and
+// a row for each.
+func (s *sim) verifyDeliveries() {
+	rows := map[string]bool{}
+	for _, h := range s.store.history {
+		rows[fmt.Sprint(h.ExecutionID, "/", h.Attempt)] = true
+		r := new(belfryv1.Record)
+		if err := proto.Unmarshal(h.Record, r); err != nil {
+			s.t.Fatal(err)
+		}
+		if h.Attempt > 0 && messages.Outcome(0) == job.Outcome(r.GetStatus()) && r.GetReason() == "" && r.GetError() == "" {
+			s.t.Fatalf("execution %s attempt %d is unknown without a reason", h.ExecutionID, h.Attempt)
+		}
+	}
+	last := map[string]delivery{}
+	for _, d := range s.deliveries {
+		if d.at.Before(d.slot) {
+			s.t.Fatalf("%s was delivered at %s, before its time", d.id, d.at)
+		}
+		before, again := last[d.id]
+		if again && d.attempt == before.attempt && d.epoch <= before.epoch {
+			s.t.Fatalf("%s attempt %d was delivered twice under epoch %d", d.id, d.attempt, d.epoch)
+		}
+		if again && d.attempt != before.attempt && d.attempt != before.attempt+1 {
+			s.t.Fatalf("%s: attempt %d follows %d", d.id, d.attempt, before.attempt)
+		}
+		last[d.id] = d
+		if _, inFlight := s.state.running[d.id]; !inFlight && !rows[fmt.Sprint(d.id, "/", d.attempt)] {
+			s.t.Fatalf("%s attempt %d was delivered and has no row", d.id, d.attempt)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package partition
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-scheduler/belfry/actors/wheel"
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+)
+
+// Config is what the core needs to know. All of it is fixed for an ownership.
+type Config struct {
+	Partition  int32
+	Partitions int    // of the cluster
+	Node       string // written into the history as the sender
+
+	ArmAhead    time.Duration // how long before its instant a slot is made durable, at least
+	ArmAheadMax time.Duration // and at most, when many are due
+	Retention   time.Duration // how long history, finished and deleted jobs are kept
+	Remember    time.Duration // how long a command is recognised when it is repeated
+	Away        time.Duration // a batch unanswered for this long means that the store is away
+	Redeliver   time.Duration // a delivery unanswered this long after its timeout is sent again
+	SweepPerSec int           // rows swept in a second, at most
+
+	// NewID draws the names of batches; random in production, a sequence in tests.
+	NewID func() uuid.UUID
+}
+
+// DefaultConfig has the values of the documentation; Partition, Partitions and
+// Node are the caller's.
+func DefaultConfig() Config {
+	return Config{
+		ArmAhead:    500 * time.Millisecond,
+		ArmAheadMax: 10 * time.Second,
+		Retention:   30 * 24 * time.Hour,
+		Remember:    24 * time.Hour,
+		Away:        2 * time.Second,
+		Redeliver:   5 * time.Second,
+		SweepPerSec: 50,
+		NewID:       uuid.New,
+	}
+}
+
+// State is a partition in memory: its jobs, what is on the way, and the queue
+// of changes that the store does not have yet. Only its actor touches it.
+type State struct {
+	cfg Config
+	now int64 // ms since 1970, of the step under way
+
+	life  int64                      // epoch of this ownership, as targets see it
+	jobs  map[string]*jobRec         // Invariant: every job of the partition that the store or the queue has.
+	wheel *wheel.Wheel[timed]        // Invariant: an active job with a next slot is in it, or held, or full.
+	cache map[timingKey]*compilation // of schedules; an entry may be dropped at any time
+
+	lastNumber int64
+	queue      queue
+	ready      readyList // Invariant: durable, due, not sent, in the order they became so.
+	held       []*jobRec // due to be armed while the store was away
+	looked     []*jobRec // popped in this step: due within the longest arm-ahead
+	soon       int       // active jobs due within the longest arm-ahead and not yet armed
+	running    map[string]*flight
+
+	blocked     bool // the worker was busy and has not offered since
+	blockedTill int64
+
+	asks     map[Ref]*ask
+	commands memory
+
+	sweepSecond int64
+	swept       int
+	expired     job.Day // history before this day is dropped
+
+	counts map[job.Status]int
+	out    []Effect
+}
+
+// New makes the state of a partition acquired under fence, with no jobs.
+// LoadRow adds them and Loaded ends the load.
+func New(cfg Config, fence persistence.Fence, now time.Time) *State {
+	s := &State{
+		cfg:        cfg,
+		now:        now.UnixMilli(),
+		life:       fence.Epoch,
+		jobs:       map[string]*jobRec{},
+		wheel:      wheel.New[timed](now.UnixMilli()),
+		cache:      map[timingKey]*compilation{},
+		lastNumber: fence.LastNumber,
+		running:    map[string]*flight{},
+		asks:       map[Ref]*ask{},
+		counts:     map[job.Status]int{},
+	}
+	s.queue = newQueue(fence)
+	s.commands = newMemory()
+	return s
+}
+
+// Step tells the state that something has happened and returns what is to be
+// done about it. The slice is valid until the next Step.
+func (s *State) Step(now time.Time, e Event) []Effect {
+	s.now = now.UnixMilli()
+	clear(s.out)
+	s.out = s.out[:0]
+	switch e := e.(type) {
+	case Tick:
+		s.tick(e.Judge)
+	case Asked:
+		s.asked(e)
+	case Described:
+		s.described(e)
+	case Applied:
+		s.applied(e.Fence)
+	case Refused:
+		s.refused(e.Why)
+	case Unavailable:
+		s.unavailable()
+	case InDoubt:
+		s.inDoubt()
+	case Settled:
+		s.settled(e)
+	case Fenced:
+		s.emit(Stop{})
+		return s.out
+	case Reported:
+		s.reported(e.Results)
+	case Busied:
+		s.busied(e.Deliveries)
+	case Offered:
+		s.offered(e)
+	default:
+		panic(fmt.Sprintf("partition: unknown event %T", e))
+	}
+	s.dispatch()
+	s.flush()
+	return s.out
+}
+
+// Wake is when Step wants a Tick: the earliest timer, or the end of a wait.
+func (s *State) Wake() (time.Time, bool) {
+	at, ok := s.wheel.Next()
+	if w, waiting := s.queue.wake(s.cfg.Away.Milliseconds()); waiting && (!ok || w < at) {
+		at, ok = w, true
+	}
+	if s.blocked && len(s.ready.flights) > 0 && (!ok || s.blockedTill < at) {
+		at, ok = s.blockedTill, true
+	}
+	return time.UnixMilli(at), ok
+}
+
+func (s *State) emit(e Effect) { s.out = append(s.out, e) }
+
+// draw returns the next number of the partition: generation, revision or
+// decision. None is ever given twice, also across takeovers.
+func (s *State) draw() int64 {
+	s.lastNumber++
+	return s.lastNumber
+}
+
+// tick fires what is due by now.
+func (s *State) tick(judge bool) {
+	s.retryStore()
+	if s.blocked && s.now >= s.blockedTill {
+		s.blocked = false
+	}
+	for {
+		t := s.wheel.Pop(s.now)
+		if t == nil {
+			break
+		}
+		s.fire(t.Value)
+	}
+	s.armLooked(judge)
+	s.expireHistory()
+}
+
+// timed is what a timer of the wheel stands for: a flight, else a job, else
+// the sweep of remembered commands.
+type timed struct {
+	flight *flight
+	job    *jobRec
+}
+
+func (s *State) fire(t timed) {
+	switch {
+	case t.flight != nil:
+		s.flightDue(t.flight)
+	case t.job != nil:
+		s.jobDue(t.job)
+	default:
+		s.sweepCommands()
+	}
+}
+
+func (s *State) jobDue(j *jobRec) {
+	if j.status != job.Active {
+		s.sweepJob(j)
+		return
+	}
+	s.looked = append(s.looked, j)
+}
+
+// expireHistory asks, once a day, for the end of history past its retention.
+func (s *State) expireHistory() {
+	before := job.DayOfMillis(s.now - s.cfg.Retention.Milliseconds())
+	if before > s.expired {
+		s.expired = before
+		s.emit(Expire{Before: before})
+	}
+}
+
+// Stats is what the metrics show of a partition.
+type Stats struct {
+	Jobs          map[job.Status]int
+	InFlight      int
+	Ready         int // due and waiting for a worker
+	OldestOverdue time.Duration
+	Queued        int // changes that the store does not have yet
+}
+
+// Stats counts what is there now.
+func (s *State) Stats(now time.Time) Stats {
+	st := Stats{Jobs: make(map[job.Status]int, len(s.counts)), InFlight: len(s.running), Ready: len(s.ready.flights), Queued: len(s.queue.waiting)}
+	for k, v := range s.counts {
+		st.Jobs[k] = v
+	}
+	if st.Ready > 0 {
+		st.OldestOverdue = now.Sub(time.UnixMilli(s.ready.flights[0].sendAt()))
+	}
+	return st
+}

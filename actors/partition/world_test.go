@@ -1,0 +1,398 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// world drives a State in virtual time against a model of the store and of a
+// worker. Everything that may go wrong is decided by fate.
+type world struct {
+	t     testing.TB
+	now   time.Time
+	cfg   Config
+	state *State
+	store model
+	fate  fate
+	ids   uint64
+
+	deliveries []delivery
+	running    map[string]*job1 // with the worker, by execution id
+	held       []*belfryv1.Result
+	answers    map[Ref]proto.Message
+	events     []*belfryv1.Event
+	nextRef    Ref
+	pending    []func() // what happens after the step under way
+	stopped    bool
+}
+
+// fate decides. The zero value lets everything succeed at once.
+type fate struct {
+	commit  func() verdict                            // of a commit or barrier
+	outcome func(*belfryv1.Delivery) *belfryv1.Result // nil: the call hangs; default: success
+	busy    func() bool                               // the worker has no slot
+}
+
+type verdict int
+
+const (
+	fine        verdict = iota
+	doubtDone           // applied, and the answer is lost
+	doubtDead           // not applied, and nobody knows
+	unavailable         // not applied, and the store says so
+	silent              // no answer at all until the test says so
+)
+
+type delivery struct {
+	id      string
+	slot    time.Time
+	at      time.Time
+	attempt int32
+	epoch   int64
+}
+
+type job1 struct{ d *belfryv1.Delivery }
+
+// model is what a store promises, without the disk.
+type model struct {
+	fence   persistence.Fence
+	rows    map[[2]string]persistence.Row
+	history []persistence.HistoryRow
+	commits int
+}
+
+var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, now: origin, running: map[string]*job1{}, answers: map[Ref]proto.Message{}}
+	w.store.rows = map[[2]string]persistence.Row{}
+	w.cfg = DefaultConfig()
+	w.cfg.Partitions, w.cfg.Node = 16, "n1"
+	w.cfg.Partition = job.PartitionOf("a", 16)
+	w.cfg.NewID = func() uuid.UUID {
+		w.ids++
+		return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, w.ids))
+	}
+	w.boot()
+	return w
+}
+
+// boot acquires the partition and loads it, as a new owner does.
+func (w *world) boot() {
+	w.store.fence.Epoch++
+	w.store.fence.Seq++
+	w.store.fence.OpID = w.cfg.NewID()
+	w.state = New(w.cfg, w.store.fence, w.now)
+	w.stopped = false
+	keys := make([][2]string, 0, len(w.store.rows))
+	for k := range w.store.rows {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(i, k int) bool { return keys[i][1]+keys[i][0] < keys[k][1]+keys[k][0] })
+	for _, k := range keys {
+		w.state.LoadRow(w.store.rows[k])
+	}
+	w.state.Loaded()
+	w.step(Tick{Judge: true})
+}
+
+// crash ends the process: memory, and all that was running, is gone.
+func (w *world) crash() {
+	w.state = nil
+	w.running = map[string]*job1{}
+	w.held, w.pending = nil, nil
+}
+
+func (w *world) step(e Event) {
+	w.pending = append(w.pending, func() { w.stepNow(e) })
+	for len(w.pending) > 0 && w.state != nil && !w.stopped {
+		next := w.pending[0]
+		w.pending = w.pending[1:]
+		next()
+	}
+}
+
+func (w *world) stepNow(e Event) {
+	effects := append([]Effect(nil), w.state.Step(w.now, e)...)
+	if err := w.state.check(); err != nil {
+		w.t.Fatalf("at %s after %T: %v", w.now.Format(time.RFC3339Nano), e, err)
+	}
+	for _, e := range effects {
+		w.carry(e)
+	}
+}
+
+func (w *world) carry(e Effect) {
+	switch e := e.(type) {
+	case Commit:
+		w.commit(e)
+	case Settle:
+		w.settle(e)
+	case Reply:
+		w.answers[e.To] = e.Answer
+	case Recall:
+		w.answers[e.To] = w.recall(e)
+	case Send:
+		w.dispatch(e.Dispatch)
+	case Acknowledge:
+		w.acknowledge(e.Refs)
+	case Publish:
+		w.events = append(w.events, e.Event)
+	case Stop:
+		w.stopped = true
+		if e.Fault != "" {
+			w.t.Fatalf("the partition stopped: %s", e.Fault)
+		}
+	case Expire:
+		w.store.history = slices.DeleteFunc(w.store.history, func(h persistence.HistoryRow) bool { return h.Day < e.Before })
+	}
+}
+
+func (w *world) verdict() verdict {
+	if w.fate.commit == nil {
+		return fine
+	}
+	return w.fate.commit()
+}
+
+func (w *world) commit(c Commit) {
+	if c.Held.Epoch != w.store.fence.Epoch || c.Held.Seq != w.store.fence.Seq || c.Held.OpID != w.store.fence.OpID {
+		w.t.Fatalf("commit after %+v, and the fence is %+v", c.Held, w.store.fence)
+	}
+	v := w.verdict()
+	if v == fine || v == doubtDone {
+		w.store.apply(c.Batch)
+	}
+	w.answer(v, func() Event { return Applied{w.store.fence} })
+}
+
+func (w *world) settle(e Settle) {
+	v := w.verdict()
+	done := w.store.fence.OpID == e.Batch
+	if (v == fine || v == doubtDone) && !done && w.store.fence.OpID != e.Op {
+		w.store.fence.Epoch++
+		w.store.fence.Seq++
+		w.store.fence.OpID = e.Op
+	}
+	if v == doubtDead || v == doubtDone {
+		v = unavailable // the shell repeats a barrier that is in doubt itself
+	}
+	w.answer(v, func() Event { return Settled{w.store.fence, done} })
+}
+
+func (w *world) answer(v verdict, good func() Event) {
+	w.pending = append(w.pending, func() {
+		switch v {
+		case fine:
+			w.stepNow(good())
+		case doubtDone, doubtDead:
+			w.stepNow(InDoubt{})
+		case unavailable:
+			w.stepNow(Unavailable{"test"})
+		}
+	})
+}
+
+func (m *model) apply(b persistence.Batch) {
+	m.commits++
+	m.fence.Seq++
+	m.fence.OpID = b.OpID
+	m.fence.LastNumber = b.LastNumber
+	for _, r := range b.Rows {
+		k := [2]string{r.JobID, r.Item}
+		if r.Delete {
+			delete(m.rows, k)
+			continue
+		}
+		if old, ok := m.rows[k]; ok {
+			if r.Spec == nil {
+				r.Spec = old.Spec
+			}
+			if r.State == nil {
+				r.State = old.State
+			}
+			if r.Labels == nil {
+				r.Labels = old.Labels
+			}
+		}
+		m.rows[k] = r
+	}
+	m.history = append(m.history, b.History...)
+}
+
+func (w *world) recall(e Recall) *belfryv1.Answer {
+	row, ok := w.store.rows[[2]string{e.Command.GetJobId(), persistence.CommandItem(e.Command.GetId())}]
+	if !ok {
+		w.t.Fatalf("no row remembers %s", e.Command.GetId())
+	}
+	m, a := new(belfryv1.RememberedCommand), new(belfryv1.Answer)
+	if err := errors.Join(proto.Unmarshal(row.State, m), proto.Unmarshal(m.GetAnswer(), a)); err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// dispatch is the worker: it remembers until acknowledged and holds no queue.
+func (w *world) dispatch(d *belfryv1.Dispatch) {
+	var busy []*belfryv1.DeliveryRef
+	for _, x := range d.GetDeliveries() {
+		if w.running[x.GetExecutionId()] != nil {
+			continue
+		}
+		if w.fate.busy != nil && d.GetOffer() == 0 && w.fate.busy() {
+			busy = append(busy, &belfryv1.DeliveryRef{ExecutionId: x.GetExecutionId(), Attempt: x.GetAttempt()})
+			continue
+		}
+		w.begin(x, d.GetEpoch())
+	}
+	if len(busy) > 0 {
+		w.pending = append(w.pending, func() { w.stepNow(Busied{busy}) }, func() { w.stepNow(Offered{ID: 1, Slots: len(busy)}) })
+	}
+}
+
+func (w *world) begin(x *belfryv1.Delivery, epoch int64) {
+	w.running[x.GetExecutionId()] = &job1{x}
+	w.deliveries = append(w.deliveries, delivery{
+		id: x.GetExecutionId(), slot: time.UnixMilli(x.GetScheduledFor()).UTC(), at: w.now, attempt: x.GetAttempt(), epoch: epoch,
+	})
+	r := &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
+	if w.fate.outcome != nil {
+		if r = w.fate.outcome(x); r == nil {
+			return
+		}
+	}
+	w.finish(x, r, epoch)
+}
+
+func (w *world) finish(x *belfryv1.Delivery, r *belfryv1.Result, epoch int64) {
+	r.ExecutionId, r.JobId, r.Attempt, r.Epoch = x.GetExecutionId(), x.GetJobId(), x.GetAttempt(), epoch
+	r.SentAt, r.FinishedAt = w.now.UnixMilli(), w.now.UnixMilli()
+	w.held = append(w.held, r)
+	w.pending = append(w.pending, func() { w.stepNow(Reported{[]*belfryv1.Result{r}}) })
+}
+
+func (w *world) acknowledge(refs []*belfryv1.DeliveryRef) {
+	for _, ref := range refs {
+		w.held = slices.DeleteFunc(w.held, func(r *belfryv1.Result) bool {
+			return r.GetExecutionId() == ref.GetExecutionId() && r.GetAttempt() == ref.GetAttempt()
+		})
+		delete(w.running, ref.GetExecutionId())
+	}
+}
+
+// ask sends a command and returns its answer, nil when there is none yet.
+func (w *world) ask(c *belfryv1.Command) *belfryv1.Answer {
+	w.nextRef++
+	ref := w.nextRef
+	if c.Id == "" {
+		c.Id = fmt.Sprintf("c%d", ref)
+	}
+	w.step(Asked{Ref: ref, Commands: []*belfryv1.Command{c}, Single: true})
+	a, _ := w.answers[ref].(*belfryv1.Answer)
+	return a
+}
+
+// advance moves time, waking the state whenever it asks for it.
+func (w *world) advance(d time.Duration) {
+	end := w.now.Add(d)
+	for {
+		at, ok := w.state.Wake()
+		if !ok || at.After(end) {
+			break
+		}
+		if at.After(w.now) {
+			w.now = at
+		}
+		before := w.state.queue.flying
+		w.step(Tick{})
+		if again, ok := w.state.Wake(); ok && !again.After(w.now) && again.Equal(at) && before == w.state.queue.flying {
+			w.now = w.now.Add(time.Millisecond)
+		}
+	}
+	if end.After(w.now) {
+		w.now = end
+	}
+	w.step(Tick{})
+}
+
+func spec(expr string, edit ...func(*job.Spec)) *belfryv1.JobSpec {
+	s := job.Spec{
+		Schedule: job.Timing{Expr: expr},
+		Target:   job.Target{HTTP: &job.HTTPTarget{URL: "https://example.com/hook"}},
+	}
+	s.CatchUp.Grace = 30 * time.Second
+	for _, e := range edit {
+		e(&s)
+	}
+	return storedSpec(s)
+}
+
+func (w *world) register(id, expr string, edit ...func(*job.Spec)) *belfryv1.Answer {
+	return w.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: spec(expr, edit...)}}})
+}
+
+// line is one record of a job as a test reads it.
+type line struct {
+	first, last int64
+	count       int64
+	status      string
+	reason      string
+	id          string
+}
+
+// lines are the records of a job's slots, in order: written, open, in flight.
+func (w *world) lines(id string) []line {
+	latest := map[string]persistence.HistoryRow{}
+	for _, h := range w.store.history {
+		if h.JobID == id && h.Attempt == 0 && h.Decision >= latest[h.ExecutionID].Decision {
+			latest[h.ExecutionID] = h
+		}
+	}
+	var out []line
+	for _, h := range latest {
+		r := new(belfryv1.Record)
+		if err := proto.Unmarshal(h.Record, r); err != nil {
+			w.t.Fatal(err)
+		}
+		l := line{h.ScheduledFor, h.ScheduledFor, 1, r.GetStatus(), r.GetReason(), h.ExecutionID}
+		if g := r.GetRange(); g != nil {
+			l.first, l.last, l.count = g.GetFirst(), g.GetLast(), g.GetCount()
+		}
+		out = append(out, l)
+	}
+	if j := w.state.jobs[id]; j != nil && j.past != nil {
+		if o := j.past.open; o != nil {
+			out = append(out, line{o.GetFirst(), o.GetLast(), o.GetCount(), o.GetStatus(), o.GetReason(), "open"})
+		}
+		for _, f := range j.past.flights {
+			out = append(out, line{f.slot, f.slot, 1, "in flight", "", f.id})
+		}
+	}
+	slices.SortFunc(out, func(a, b line) int { return int(a.first - b.first) })
+	return out
+}
+
+// slots are those of a schedule in (from, to], walked one by one.
+func slots(t testing.TB, sp *belfryv1.JobSpec, from, to time.Time) []time.Time {
+	s := timingOf(t, sp)
+	var out []time.Time
+	for at, ok := s.Next(from); ok && !at.After(to); at, ok = s.Next(at) {
+		out = append(out, at)
+	}
+	return out
+}
+
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }

@@ -1,0 +1,171 @@
+package messages
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
+)
+
+// Format is the highest format of stored messages that this build knows.
+const Format = 1
+
+// Spec converts a registration to its stored form.
+func Spec(s job.Spec) *belfryv1.JobSpec {
+	return &belfryv1.JobSpec{
+		Description:    s.Description,
+		Labels:         s.Labels,
+		Timing:         timing(s.Schedule),
+		Target:         target(s.Target),
+		TimeoutMs:      s.Timeout.Milliseconds(),
+		MaxOutstanding: int32(s.MaxOutstanding),
+		Retry: &belfryv1.RetryPolicy{
+			MaxAttempts:      int32(s.Retry.MaxAttempts),
+			InitialBackoffMs: s.Retry.InitialBackoff.Milliseconds(),
+			Multiplier:       s.Retry.Multiplier,
+			MaxBackoffMs:     s.Retry.MaxBackoff.Milliseconds(),
+			Jitter:           s.Retry.Jitter,
+			MaxElapsedMs:     s.Retry.MaxElapsed.Milliseconds(),
+		},
+		CatchUp: &belfryv1.CatchUp{
+			Policy:   catchUpPolicies[s.CatchUp.Policy],
+			Max:      int32(s.CatchUp.Max),
+			WindowMs: s.CatchUp.Window.Milliseconds(),
+			GraceMs:  s.CatchUp.Grace.Milliseconds(),
+		},
+	}
+}
+
+// FromSpec converts a stored registration to the domain. Paused is no part of
+// what is stored with the spec: it is the job's status.
+func FromSpec(s *belfryv1.JobSpec) job.Spec {
+	r, c := s.GetRetry(), s.GetCatchUp()
+	return job.Spec{
+		Description:    s.GetDescription(),
+		Labels:         s.GetLabels(),
+		Schedule:       FromTiming(s.GetTiming()),
+		Target:         FromTarget(s.GetTarget()),
+		Timeout:        millis(s.GetTimeoutMs()),
+		MaxOutstanding: int(s.GetMaxOutstanding()),
+		Retry: job.RetryPolicy{
+			MaxAttempts:    int(r.GetMaxAttempts()),
+			InitialBackoff: millis(r.GetInitialBackoffMs()),
+			Multiplier:     r.GetMultiplier(),
+			MaxBackoff:     millis(r.GetMaxBackoffMs()),
+			Jitter:         r.GetJitter(),
+			MaxElapsed:     millis(r.GetMaxElapsedMs()),
+		},
+		CatchUp: job.CatchUp{
+			Policy: fromCatchUpPolicy(c.GetPolicy()),
+			Max:    int(c.GetMax()),
+			Window: millis(c.GetWindowMs()),
+			Grace:  millis(c.GetGraceMs()),
+		},
+	}
+}
+
+func timing(t job.Timing) *belfryv1.Timing {
+	zone := t.Zone
+	if zone == "UTC" {
+		zone = ""
+	}
+	return &belfryv1.Timing{
+		Expr: t.Expr, Seconds: t.Seconds, Zone: zone,
+		GapSkip: t.Gap == job.GapSkip, FoldBoth: t.Fold == job.FoldBoth,
+		StartsAt: job.Millis(t.StartsAt), EndsAt: job.Millis(t.EndsAt), Anchor: job.Millis(t.Anchor),
+	}
+}
+
+// FromTiming converts a stored schedule to the domain, defaults written out.
+func FromTiming(t *belfryv1.Timing) job.Timing {
+	out := job.Timing{
+		Expr: t.GetExpr(), Seconds: t.GetSeconds(), Zone: t.GetZone(), Gap: job.GapRunAfter, Fold: job.FoldFirst,
+		StartsAt: job.Instant(t.GetStartsAt()), EndsAt: job.Instant(t.GetEndsAt()), Anchor: job.Instant(t.GetAnchor()),
+	}
+	if out.Zone == "" {
+		out.Zone = "UTC"
+	}
+	if t.GetGapSkip() {
+		out.Gap = job.GapSkip
+	}
+	if t.GetFoldBoth() {
+		out.Fold = job.FoldBoth
+	}
+	return out
+}
+
+func target(t job.Target) *belfryv1.Target {
+	h := t.HTTP
+	if h == nil {
+		return nil
+	}
+	return &belfryv1.Target{Kind: &belfryv1.Target_Http{Http: &belfryv1.HTTPTarget{
+		Method: h.Method, Url: h.URL, Headers: h.Headers, Body: h.Body,
+	}}}
+}
+
+// FromTarget converts a stored target to the domain.
+func FromTarget(t *belfryv1.Target) job.Target {
+	h := t.GetHttp()
+	if h == nil {
+		return job.Target{}
+	}
+	return job.Target{HTTP: &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody()}}
+}
+
+var catchUpPolicies = map[job.CatchUpPolicy]belfryv1.CatchUp_Policy{
+	job.CatchUpLatest: belfryv1.CatchUp_POLICY_LATEST,
+	job.CatchUpAll:    belfryv1.CatchUp_POLICY_ALL,
+	job.CatchUpNone:   belfryv1.CatchUp_POLICY_NONE,
+}
+
+func fromCatchUpPolicy(p belfryv1.CatchUp_Policy) job.CatchUpPolicy {
+	for name, number := range catchUpPolicies {
+		if number == p {
+			return name
+		}
+	}
+	return ""
+}
+
+var outcomes = map[belfryv1.Result_Outcome]job.Outcome{
+	belfryv1.Result_OUTCOME_SUCCEEDED: job.AttemptSucceeded,
+	belfryv1.Result_OUTCOME_FAILED:    job.AttemptFailed,
+	belfryv1.Result_OUTCOME_TIMEOUT:   job.AttemptTimeout,
+	belfryv1.Result_OUTCOME_UNKNOWN:   job.AttemptUnknown,
+}
+
+// Outcome converts how an attempt ended; what a newer node may have sent and
+// this one does not know counts as unknown.
+func Outcome(o belfryv1.Result_Outcome) job.Outcome {
+	if out, ok := outcomes[o]; ok {
+		return out
+	}
+	return job.AttemptUnknown
+}
+
+// ExecutionID is the id of an execution in flight.
+func ExecutionID(jobID string, generation int64, e *belfryv1.InFlight) string {
+	if e.GetExecutionId() != "" {
+		return e.GetExecutionId()
+	}
+	return job.ScheduledID(jobID, generation, time.UnixMilli(e.GetScheduledFor()))
+}
+
+// DecodeJob reads a job from the two blobs of its row. A row that cannot be
+// read is an error of that job alone.
+func DecodeJob(spec, state []byte) (*belfryv1.JobSpec, *belfryv1.JobState, error) {
+	sp, st := new(belfryv1.JobSpec), new(belfryv1.JobState)
+	if err := proto.Unmarshal(spec, sp); err != nil {
+		return nil, nil, fmt.Errorf("decode spec: %w", err)
+	}
+	if err := proto.Unmarshal(state, st); err != nil {
+		return nil, nil, fmt.Errorf("decode state: %w", err)
+	}
+	return sp, st, nil
+}
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

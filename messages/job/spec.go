@@ -1,0 +1,154 @@
+package job
+
+import "time"
+
+// Spec is what a user registers: everything about a job that an edit can
+// change. The zero value of each optional field means "the default", which
+// Normalize fills in.
+type Spec struct {
+	Description string
+	Labels      map[string]string
+
+	Schedule Timing
+	Target   Target
+
+	Timeout        time.Duration // one attempt, from dial to the last byte of the answer
+	Retry          RetryPolicy
+	CatchUp        CatchUp
+	MaxOutstanding int // executions of this job that may be unfinished at once
+	Paused         bool
+}
+
+// Timing is the schedule as the user wrote it. Compile turns it into a
+// Schedule that can be asked for instants.
+type Timing struct {
+	Expr     string // cron, descriptor, "@every 10m", or one RFC 3339 instant
+	Seconds  bool   // Expr has six fields, the first one seconds
+	Zone     string // IANA name; "" is UTC
+	Gap      GapRule
+	Fold     FoldRule
+	StartsAt time.Time // zero: no lower bound; also the anchor of @every
+	EndsAt   time.Time // zero: no upper bound; a slot at EndsAt is not due
+	Anchor   time.Time // phase of @every: StartsAt, else the instant of registration; stored, so failover does not move it
+}
+
+// GapRule says what happens to a fixed wall time that a change of the clock skips.
+type GapRule string
+
+// FoldRule says what happens to a fixed wall time that exists twice.
+type FoldRule string
+
+const (
+	GapRunAfter GapRule = "run_after" // fire at the first instant after the gap (default)
+	GapSkip     GapRule = "skip"
+
+	FoldFirst FoldRule = "first" // fire at the first of the two (default)
+	FoldBoth  FoldRule = "both"
+)
+
+// Target is where an execution goes. Exactly one member is set.
+type Target struct {
+	HTTP *HTTPTarget
+}
+
+// HTTPTarget is a callback: one request per attempt, 2xx is success.
+type HTTPTarget struct {
+	Method  string
+	URL     string
+	Headers map[string]string
+	Body    []byte
+}
+
+// RetryPolicy says how often and when a failed attempt is repeated. The pause
+// before attempt n+1 is InitialBackoff × Multiplier^(n−1), at most MaxBackoff,
+// spread by ± Jitter.
+type RetryPolicy struct {
+	MaxAttempts    int
+	InitialBackoff time.Duration
+	Multiplier     float64
+	MaxBackoff     time.Duration
+	Jitter         float64       // 0 … 1, the share of the pause that is random; negative: none (0 is the default share)
+	MaxElapsed     time.Duration // age from due at which an execution is given up, waiting included
+}
+
+// CatchUpPolicy says which of the slots missed in an outage run afterwards.
+type CatchUpPolicy string
+
+const (
+	CatchUpLatest CatchUpPolicy = "latest" // the newest missed slot, once (default)
+	CatchUpAll    CatchUpPolicy = "all"    // the newest Max slots within Window, oldest first
+	CatchUpNone   CatchUpPolicy = "none"
+)
+
+// CatchUp is the policy and its bounds. An outage of at most Grace is no
+// outage: every slot fires late.
+type CatchUp struct {
+	Policy CatchUpPolicy
+	Max    int
+	Window time.Duration
+	Grace  time.Duration
+}
+
+// Status is the state of a job.
+type Status string
+
+const (
+	Active   Status = "active"
+	Paused   Status = "paused"
+	Finished Status = "finished" // nothing is due any more and nothing is in flight
+	Deleted  Status = "deleted"
+	Faulty   Status = "error" // its row cannot be read or stored; the rest of its partition goes on
+)
+
+// Defaults of a Spec, as the API documents them.
+const (
+	DefaultTimeout        = 30 * time.Second
+	DefaultMaxOutstanding = 100
+	DefaultMaxAttempts    = 5
+	DefaultInitialBackoff = time.Second
+	DefaultMultiplier     = 2.0
+	DefaultMaxBackoff     = 10 * time.Minute
+	DefaultJitter         = 0.2
+	DefaultMaxElapsed     = 24 * time.Hour
+	DefaultCatchUpMax     = 100
+	DefaultCatchUpWindow  = 24 * time.Hour
+	DefaultGrace          = 30 * time.Second
+)
+
+// Normalize returns the spec with every default written out, so that what is
+// stored does not change its meaning when a default changes.
+func (s Spec) Normalize() Spec {
+	s.Schedule = s.Schedule.normalize()
+	if h := s.Target.HTTP; h != nil && h.Method == "" {
+		t := *h
+		t.Method = "POST"
+		s.Target.HTTP = &t
+	}
+	orDefault(&s.Timeout, DefaultTimeout)
+	orDefault(&s.MaxOutstanding, DefaultMaxOutstanding)
+	orDefault(&s.Retry.MaxAttempts, DefaultMaxAttempts)
+	orDefault(&s.Retry.InitialBackoff, DefaultInitialBackoff)
+	orDefault(&s.Retry.Multiplier, DefaultMultiplier)
+	orDefault(&s.Retry.MaxBackoff, DefaultMaxBackoff)
+	orDefault(&s.Retry.Jitter, DefaultJitter)
+	orDefault(&s.Retry.MaxElapsed, DefaultMaxElapsed)
+	orDefault(&s.CatchUp.Policy, CatchUpLatest)
+	orDefault(&s.CatchUp.Max, DefaultCatchUpMax)
+	orDefault(&s.CatchUp.Window, DefaultCatchUpWindow)
+	orDefault(&s.CatchUp.Grace, DefaultGrace)
+	return s
+}
+
+func (t Timing) normalize() Timing {
+	orDefault(&t.Zone, "UTC")
+	orDefault(&t.Gap, GapRunAfter)
+	orDefault(&t.Fold, FoldFirst)
+	return t
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
