@@ -21,6 +21,7 @@ type Policy struct {
 
 // The kinds of actors of a node. The package comment gives the reasons.
 var (
+	Host      = Kind{Name: "host", Mailbox: 4_096, OnPanic: Policy{}}
 	Partition = Kind{Name: "partition", Mailbox: 16_384}
 	Worker    = Kind{Name: "worker", Mailbox: 65_536, OnPanic: Policy{
 		Restarts: 10, Within: time.Minute, Backoff: 10 * time.Millisecond, MaxBackoff: 5 * time.Second, Jitter: 0.2,

@@ -149,10 +149,14 @@ func Outcome(o belfryv1.Result_Outcome) job.Outcome {
 
 // ExecutionID is the id of an execution in flight.
 func ExecutionID(jobID string, generation int64, e *belfryv1.InFlight) string {
-	if e.GetExecutionId() != "" {
+	switch at := time.UnixMilli(e.GetScheduledFor()); {
+	case e.GetExecutionId() != "":
 		return e.GetExecutionId()
+	case e.GetKind() == belfryv1.InFlight_KIND_MANUAL:
+		return job.ManualIDOf(jobID, generation, e.GetHash(), at)
+	default:
+		return job.ScheduledID(jobID, generation, at)
 	}
-	return job.ScheduledID(jobID, generation, time.UnixMilli(e.GetScheduledFor()))
 }
 
 // DecodeJob reads a job from the two blobs of its row. A row that cannot be

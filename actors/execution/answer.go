@@ -35,7 +35,7 @@ func (s *sending) answered(call, parent context.Context, res *http.Response, lim
 // again, or to maxAnswer, and keeps the beginning.
 func readOutput(res *http.Response, secrets secrets) (string, error) {
 	defer func() { _ = res.Body.Close() }() // what was not read is dropped with the connection
-	if res.Body == http.NoBody {
+	if res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
 		return "", nil
 	}
 	head, err := io.ReadAll(io.LimitReader(res.Body, int64(maxOutput+secrets.longest())))

@@ -39,6 +39,10 @@ func (*begin) Reserved() {}
 // Reserved marks a message that a full mailbox takes.
 func (*ended) Reserved() {}
 
+// IgnoreDeadLetterLogging says that a result for a worker that is gone is no
+// news: the delivery is repeated.
+func (*ended) IgnoreDeadLetterLogging() {}
+
 // execution runs one delivery. The call is made in a goroutine, so that the
 // actor can be stopped, and is cancelled with it.
 type execution struct {
@@ -66,27 +70,28 @@ func (e *execution) stop(cause error) {
 }
 
 func (e *execution) begin(ctx actor.Context, m *begin) {
+	held, delivery, epoch := m.held, m.delivery, m.epoch
+	root, worker := ctx.ActorSystem().Root, ctx.Parent()
 	var call context.Context
 	call, e.cancel = context.WithCancelCause(context.Background())
-	root, worker := ctx.ActorSystem().Root, ctx.Parent()
 	go func() {
-		r := e.deliver(call, m)
+		r := e.deliver(call, delivery, epoch)
 		if !errors.Is(context.Cause(call), errStopped) {
-			root.Send(worker, &ended{m.held, r})
+			root.Send(worker, &ended{held, r})
 		}
 	}()
 }
 
 // deliver makes the call; a panic in it is a failed attempt.
-func (e *execution) deliver(ctx context.Context, m *begin) (r *belfryv1.Result) {
+func (e *execution) deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64) (r *belfryv1.Result) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			e.log.Error("panic in a call", "execution", m.delivery.GetExecutionId(), "attempt", m.delivery.GetAttempt(),
-				"reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
-			r = internal(m.delivery, reason)
+			e.log.Error("panic in a call", "execution", d.GetExecutionId(), "attempt", d.GetAttempt(), "epoch", epoch,
+				"reason", findSecrets(d).mask(fmt.Sprint(reason), maxError), "stack", string(debug.Stack()))
+			r = internal(d, reason)
 		}
 	}()
-	r = e.deliverer.Deliver(ctx, m.delivery, m.epoch)
+	r = e.deliverer.Deliver(ctx, d, epoch)
 	if r.FinishedAt == 0 {
 		r.FinishedAt = time.Now().UnixMilli()
 	}
@@ -98,6 +103,16 @@ func internal(d *belfryv1.Delivery, reason any) *belfryv1.Result {
 	return &belfryv1.Result{
 		Outcome:    belfryv1.Result_OUTCOME_FAILED,
 		Error:      findSecrets(d).mask(fmt.Sprintf("internal: panic: %v", reason), maxError),
+		FinishedAt: time.Now().UnixMilli(),
+	}
+}
+
+// interrupted is the result of a call that was cut by the end of a worker's
+// incarnation: it may have been sent.
+func interrupted() *belfryv1.Result {
+	return &belfryv1.Result{
+		Outcome:    belfryv1.Result_OUTCOME_UNKNOWN,
+		Error:      "internal: the worker stopped during the call",
 		FinishedAt: time.Now().UnixMilli(),
 	}
 }

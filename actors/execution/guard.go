@@ -59,40 +59,46 @@ const (
 	keepAliveGap = 15 * time.Second
 )
 
-// dialer connects for http (plain) or https. Without TLS only addresses that
-// are allowed for it are connected.
+// dialer connects for http (plain) or https.
 func (g *Guard) dialer(plain bool) func(ctx context.Context, network, address string) (net.Conn, error) {
-	check := func(a netip.AddrPort) error {
-		if err := g.policy.CheckAddr(a); err != nil {
-			return err
-		}
-		if plain && !g.policy.AllowsPlain(a.Addr()) {
-			return fmt.Errorf("%w: %s may be called by https only; an operator can allow its network with --allow-targets", job.ErrAddress, a.Addr())
-		}
-		return nil
-	}
-	d := &net.Dialer{
-		Timeout: dialTimeout, KeepAlive: keepAliveGap,
-		Control: func(_, address string, _ syscall.RawConn) error {
-			a, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return fmt.Errorf("%w: %w", job.ErrAddress, err)
-			}
-			return check(a)
-		},
-	}
+	d := g.netDialer(plain)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		addrs, err := g.resolve(ctx, address)
 		if err != nil {
 			return nil, err
 		}
 		for _, a := range addrs {
-			if err := check(a); err != nil {
+			if err := g.check(a, plain); err != nil {
 				return nil, err
 			}
 		}
 		return dialFirst(ctx, d, network, addrs)
 	}
+}
+
+// netDialer judges the address of every socket before it is connected.
+func (g *Guard) netDialer(plain bool) *net.Dialer {
+	return &net.Dialer{
+		Timeout: dialTimeout, KeepAlive: keepAliveGap,
+		Control: func(_, address string, _ syscall.RawConn) error {
+			a, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return fmt.Errorf("%w: %w", job.ErrAddress, err)
+			}
+			return g.check(a, plain)
+		},
+	}
+}
+
+// check judges an address. Without TLS only those allowed for it pass.
+func (g *Guard) check(a netip.AddrPort, plain bool) error {
+	if err := g.policy.CheckAddr(a); err != nil {
+		return err
+	}
+	if plain && !g.policy.AllowsPlain(a.Addr()) {
+		return fmt.Errorf("%w: %s may be called by https only; an operator can allow its network with --allow-targets", job.ErrAddress, a.Addr())
+	}
+	return nil
 }
 
 // resolve is what an address stands for, in the order to try.

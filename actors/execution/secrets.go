@@ -34,16 +34,8 @@ func findSecrets(d *belfryv1.Delivery) secrets {
 			s.addHeader(value)
 		}
 	}
-	if u, err := url.Parse(h.GetUrl()); err == nil && (u.RawQuery != "" || u.User != nil) {
-		password, _ := u.User.Password()
-		s.add(password)
-		for name, values := range u.Query() {
-			if sensitive(name) {
-				for _, v := range values {
-					s.add(v)
-				}
-			}
-		}
+	if strings.ContainsAny(h.GetUrl(), "?@") {
+		s.addURL(h.GetUrl())
 	}
 	slices.SortFunc(s, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
@@ -84,6 +76,22 @@ func (s *secrets) addHeader(value string) {
 	for part := range strings.SplitSeq(value, ";") {
 		if _, v, ok := strings.Cut(part, "="); ok {
 			s.add(strings.TrimSpace(v))
+		}
+	}
+}
+
+func (s *secrets) addURL(raw string) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return
+	}
+	password, _ := u.User.Password()
+	s.add(password)
+	for name, values := range u.Query() {
+		if sensitive(name) {
+			for _, v := range values {
+				s.add(v)
+			}
 		}
 	}
 }

@@ -43,7 +43,7 @@ type TargetConfig struct {
 	Source string
 	// UserAgent is sent where a job sets none. Default "Belfry".
 	UserAgent string
-	// RootCAs, if set, replaces the system's certificate authorities.
+	// TLS, if set, replaces the defaults, for private certificate authorities.
 	TLS *tls.Config
 }
 
@@ -165,7 +165,7 @@ func (t *Target) request(ctx context.Context, d *belfryv1.Delivery, epoch int64)
 // are the same on each attempt, but for the attempt's number and the epoch.
 func (t *Target) identify(h http.Header, d *belfryv1.Delivery, epoch int64) {
 	at := time.UnixMilli(d.GetScheduledFor()).UTC().Format(instant)
-	for _, pair := range [...][2]string{
+	names := [...][2]string{
 		{"Idempotency-Key", d.GetKey()},
 		{"Webhook-Id", d.GetKey()},
 		{"Belfry-Execution-Id", d.GetExecutionId()},
@@ -178,8 +178,11 @@ func (t *Target) identify(h http.Header, d *belfryv1.Delivery, epoch int64) {
 		{"Ce-Source", t.source},
 		{"Ce-Id", d.GetKey()},
 		{"Ce-Time", at},
-	} {
-		h[pair[0]] = []string{pair[1]}
+	}
+	values := make([]string, len(names)) // one allocation for all
+	for i, pair := range names {
+		values[i] = pair[1]
+		h[pair[0]] = values[i : i+1 : i+1]
 	}
 }
 

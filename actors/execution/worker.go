@@ -111,9 +111,7 @@ func (w *worker) start(ctx actor.Context) {
 	w.timer = time.AfterFunc(time.Hour, func() { w.root.Send(w.self, wake{}) })
 	for _, h := range w.ledger.held {
 		if h.result == nil {
-			w.ended(ctx, h, &belfryv1.Result{
-				Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "internal: the worker was restarted during the call", FinishedAt: time.Now().UnixMilli(),
-			})
+			w.ended(ctx, h, interrupted())
 		}
 	}
 	w.flushSoon(ctx)
@@ -167,18 +165,17 @@ func (w *worker) ended(ctx actor.Context, h *held, r *belfryv1.Result) {
 }
 
 // terminated ends the delivery of an execution actor that ended without a
-// result.
+// result: it panicked, or it is stopped along with the worker.
 func (w *worker) terminated(ctx actor.Context, child *actor.PID) {
 	reason, panicked := w.panics[child.GetId()]
 	delete(w.panics, child.GetId())
-	h := w.ledger.children[child.GetId()]
-	if h == nil {
-		return
+	switch h := w.ledger.children[child.GetId()]; {
+	case h == nil:
+	case panicked:
+		w.ended(ctx, h, internal(h.delivery, reason))
+	default:
+		w.ended(ctx, h, interrupted())
 	}
-	if !panicked {
-		reason = "the call was stopped"
-	}
-	w.ended(ctx, h, internal(h.delivery, reason))
 }
 
 // flushSoon sends a flush behind everything that waits in the mailbox, so that

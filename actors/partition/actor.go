@@ -138,8 +138,11 @@ func (o *owner) step(ctx actor.Context, e Event) {
 // rest sets the timer for the next wake-up and shows the numbers.
 func (o *owner) rest(now time.Time) {
 	at, ok := o.state.Wake()
-	if !ok {
+	switch {
+	case !ok:
 		at = now.Add(time.Hour)
+	case at.Before(now):
+		at = now.Round(0) // a timer set for the past is due now, not late
 	}
 	if !at.Equal(o.wakeAt) {
 		o.wakeAt = at

@@ -13,6 +13,10 @@ import (
 // older ones are skipped.
 const backlogKept = 10
 
+// softState is the size of a job's stored state, in bytes, from which on it
+// takes nothing more that it can do without. Its limit is 16 KiB.
+const softState = 12 << 10
+
 // armAhead is how long before its instant a slot is made durable: long enough
 // for the store to take, at the speed measured, twice what is due soon.
 func (s *State) armAhead() int64 {
@@ -76,7 +80,7 @@ func (s *State) armDue(j *jobRec, judge bool) {
 		return
 	}
 	s.settleStatus(c, j)
-	c.row(s.row(j, false))
+	c.row(s.row(j, nil))
 	s.schedule(j)
 }
 

@@ -20,6 +20,7 @@ func (s *State) asked(e Asked) {
 		s.turnAway(e)
 		return
 	}
+	s.single = e.Single
 	for i, cmd := range e.Commands {
 		if e.Single && cmd.GetKeyed() && s.repeated(e.Ref, cmd) {
 			continue
@@ -82,8 +83,14 @@ func (s *State) refuse(code belfryv1.Refusal_Code, field, format string, args ..
 	return s.change(nil), refusal("", code, field, format, args...)
 }
 
+// jobAnswer shows the job. In a batch it is only named: whoever registers a
+// million jobs wants to know that they are there.
 func (s *State) jobAnswer(j *jobRec, created bool) *belfryv1.Answer {
-	return &belfryv1.Answer{Outcome: &belfryv1.Answer_Job{Job: j.view()}, Created: created}
+	view := &belfryv1.Job{JobId: j.id, Status: string(j.status), State: &belfryv1.JobState{Generation: j.gen, Revision: j.rev}, NextRun: j.next}
+	if s.single {
+		view = j.view()
+	}
+	return &belfryv1.Answer{Outcome: &belfryv1.Answer_Job{Job: view}, Created: created}
 }
 
 // delete ends a registration: what is armed or waiting is cancelled, what runs
@@ -110,7 +117,7 @@ func (s *State) delete(j *jobRec, d *belfryv1.Delete) (*change, *belfryv1.Answer
 	s.closeRange(c, j)
 	j.next = 0
 	s.schedule(j)
-	c.row(s.row(j, false)).publish(s.jobEvent(j, "job.deleted", ""))
+	c.row(s.row(j, nil)).publish(s.jobEvent(j, "job.deleted", ""))
 	return c, &belfryv1.Answer{Outcome: &belfryv1.Answer_Deleted{Deleted: &belfryv1.Deleted{}}}
 }
 
@@ -124,7 +131,7 @@ func (s *State) pauseAsked(j *jobRec, p *belfryv1.Pause) (*change, *belfryv1.Ans
 	}
 	c := s.change(j)
 	s.pause(c, j, p.GetReason())
-	c.row(s.row(j, false))
+	c.row(s.row(j, nil))
 	return c, s.jobAnswer(j, false)
 }
 
@@ -153,7 +160,7 @@ func (s *State) resume(j *jobRec, r *belfryv1.Resume) (*change, *belfryv1.Answer
 	if err := s.unpause(c, j, r.GetCatchUp()); err != nil {
 		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "the job's schedule cannot be read: %v", err)
 	}
-	c.row(s.row(j, false)).publish(s.jobEvent(j, "job.resumed", r.GetReason()))
+	c.row(s.row(j, nil)).publish(s.jobEvent(j, "job.resumed", r.GetReason()))
 	return c, s.jobAnswer(j, false)
 }
 
@@ -197,15 +204,15 @@ func (s *State) triggerAsked(j *jobRec, command string) (*change, *belfryv1.Answ
 		return s.refuse(belfryv1.Refusal_CODE_BUSY, "", "the job has %d unfinished executions, and max_outstanding is %d: wait for one to end", len(j.flights()), sp.GetMaxOutstanding())
 	}
 	f := s.launch(j, sp, s.now, s.now)
-	f.kind = job.Manual
-	f.id = job.ManualID(j.id, j.gen, command, time.UnixMilli(s.now))
+	f.kind, f.hash = job.Manual, job.CommandHash(command)
+	f.id = job.ManualIDOf(j.id, j.gen, f.hash, time.UnixMilli(s.now))
 	answer := &belfryv1.Answer{Outcome: &belfryv1.Answer_Execution{Execution: &belfryv1.Execution{ExecutionId: f.id, ScheduledFor: f.slot}}}
 	if s.running[f.id] != nil {
 		return s.change(nil), answer
 	}
 	c := s.change(j)
 	s.enter(f, c)
-	c.row(s.row(j, false))
+	c.row(s.row(j, nil))
 	return c, answer
 }
 

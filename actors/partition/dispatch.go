@@ -116,7 +116,7 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 		s.pause(c, f.job, "the target answered 410 Gone")
 	}
 	s.settleStatus(c, f.job)
-	return c.row(s.row(f.job, false))
+	return c.row(s.row(f.job, nil))
 }
 
 // retry plans the next attempt of a flight, or ends it as a dead letter.
@@ -135,7 +135,7 @@ func (s *State) retry(c *change, f *flight, outcome job.Outcome, r *belfryv1.Res
 	f.attempt++
 	f.retryAt = v.RetryAt.UnixMilli()
 	f.epochs = []int64{s.life}
-	f.lastError = clip(r.GetError(), 120)
+	f.lastError = s.shortError(f.job, r.GetError())
 	f.phase = committing
 	c.flights = append(c.flights, f)
 	s.wheel.Schedule(&f.timer, f.retryAt)
@@ -143,6 +143,15 @@ func (s *State) retry(c *change, f *flight, outcome job.Outcome, r *belfryv1.Res
 		Type: "execution.retrying", JobId: f.job.id, ExecutionId: f.id, ScheduledFor: f.slot, At: s.now,
 		Attempt: f.attempt - 1, LatenessMs: max(f.firstSent-f.due, 0), Reason: f.lastError,
 	})
+}
+
+// shortError is what the job's state keeps of an error: less and less as the
+// state grows. The whole text is in the history.
+func (s *State) shortError(j *jobRec, text string) string {
+	if len(j.flights()) > 20 && len(encode(j.state())) > softState {
+		return ""
+	}
+	return clip(text, 120)
 }
 
 // described answers what is running of a job, from memory.

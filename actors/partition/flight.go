@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/belfry-scheduler/belfry/actors/wheel"
+	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -30,8 +31,9 @@ type flight struct {
 	id        string
 	gen       int64 // of the registration it belongs to; the job's may be a later one
 	kind      job.Kind
-	slot      int64 // scheduled_for
-	due       int64 // when it may be sent first; its age counts from here
+	hash      string // of the command that asked for it, when it is manual
+	slot      int64  // scheduled_for
+	due       int64  // when it may be sent first; its age counts from here
 	rev       int64
 	attempt   int32
 	retryAt   int64
@@ -80,10 +82,10 @@ func (f *flight) stored() *belfryv1.InFlight {
 		Epochs: f.epochs, LastError: f.lastError, ArmedAt: f.armed, UnknownAttempts: f.unknown, CatchUp: f.catchUp,
 	}
 	if f.kind == job.Manual {
-		m.Kind = belfryv1.InFlight_KIND_MANUAL
+		m.Kind, m.Hash = belfryv1.InFlight_KIND_MANUAL, f.hash
 	}
-	if f.kind == job.Manual || f.gen != f.job.gen {
-		m.ExecutionId = f.id // cannot be derived from the job and the slot
+	if f.gen != f.job.gen {
+		m.ExecutionId = f.id // cannot be derived from the job
 	}
 	return m
 }
@@ -91,7 +93,7 @@ func (f *flight) stored() *belfryv1.InFlight {
 // restored is the flight of a stored one.
 func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 	f := &flight{
-		job: j, gen: j.gen, id: m.GetExecutionId(), slot: m.GetScheduledFor(), due: m.GetDue(), rev: m.GetRevision(), attempt: m.GetAttempt(),
+		job: j, gen: j.gen, id: messages.ExecutionID(j.id, j.gen, m), hash: m.GetHash(), slot: m.GetScheduledFor(), due: m.GetDue(), rev: m.GetRevision(), attempt: m.GetAttempt(),
 		retryAt: m.GetRetryAt(), epochs: m.GetEpochs(), lastError: m.GetLastError(), armed: m.GetArmedAt(),
 		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), phase: waiting,
 	}
@@ -100,9 +102,6 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 	}
 	if ref, ok := job.ParseExecutionID(f.id); ok {
 		f.gen = ref.Generation
-	}
-	if f.id == "" {
-		f.id = job.ScheduledID(j.id, j.gen, time.UnixMilli(f.slot))
 	}
 	f.timer.Value = timed{flight: f}
 	return f
@@ -176,7 +175,7 @@ func (s *State) becomeReady(f *flight) {
 	if n := len(f.epochs); n == 0 || f.epochs[n-1] != s.life {
 		f.epochs = append(f.epochs, s.life)
 		f.phase = committing
-		c := s.change(f.job).row(s.row(f.job, false))
+		c := s.change(f.job).row(s.row(f.job, nil))
 		c.flights = append(c.flights, f)
 		return
 	}

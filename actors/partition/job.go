@@ -77,24 +77,24 @@ func (j *jobRec) decodeSpec() (*belfryv1.JobSpec, error) {
 
 func (s *State) slice(jobID string) int16 { return job.SliceOf(jobID, s.cfg.Partitions) }
 
-// row is the job's own row. withSpec writes the spec and its labels too.
-func (s *State) row(j *jobRec, withSpec bool) persistence.Row {
+// row is the job's own row. With its spec at hand, that and the labels are
+// written too.
+func (s *State) row(j *jobRec, sp *belfryv1.JobSpec) persistence.Row {
 	r := persistence.Row{
 		Slice: s.slice(j.id), JobID: j.id,
 		Revision: j.rev, Status: j.status, NextRun: j.next,
 		State: encode(j.state()),
 	}
-	if withSpec {
-		r.Spec = j.spec
-		if sp, err := j.decodeSpec(); err == nil {
-			r.Labels = sp.GetLabels()
-			if r.Labels == nil {
-				r.Labels = map[string]string{}
-			}
+	if sp != nil {
+		r.Spec, r.Labels = j.spec, sp.GetLabels()
+		if r.Labels == nil {
+			r.Labels = noLabels
 		}
 	}
 	return r
 }
+
+var noLabels = map[string]string{} // nil would keep those that are stored
 
 // state is the stored form of what has happened to the job.
 func (j *jobRec) state() *belfryv1.JobState {
@@ -201,7 +201,7 @@ func (s *State) fault(j *jobRec, why string) {
 	s.unschedule(j)
 	s.setStatus(j, job.Faulty, clip(why, 200))
 	j.next = 0
-	s.change(j).row(s.row(j, false)).publish(s.jobEvent(j, "job.error", why))
+	s.change(j).row(s.row(j, nil)).publish(s.jobEvent(j, "job.error", why))
 }
 
 // unschedule takes the job out of the wheel and the counts that go with it.

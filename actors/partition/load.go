@@ -167,7 +167,7 @@ func (s *State) specOf(j *jobRec, rev int64) *belfryv1.JobSpec {
 func (s *State) abandon(f *flight) {
 	c := s.change(f.job)
 	s.end(c, f, job.Cancelled, "what it was armed with cannot be read", s.now)
-	c.row(s.row(f.job, false))
+	c.row(s.row(f.job, nil))
 }
 
 // loseAttempt ends an attempt that as many owners have not survived as are
@@ -179,5 +179,5 @@ func (s *State) loseAttempt(f *flight) {
 		Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "every sender was lost", FinishedAt: s.now,
 	})
 	s.settleStatus(c, f.job)
-	c.row(s.row(f.job, false))
+	c.row(s.row(f.job, nil))
 }

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -26,11 +27,7 @@ func (s *State) register(j *jobRec, id string, r *belfryv1.Register) (*change, *
 	case exists && r.GetIfRevision() != 0 && r.GetIfRevision() != j.rev:
 		return s.refuse(belfryv1.Refusal_CODE_REVISION, "", "the job is at revision %d, not %d: read it again", j.rev, r.GetIfRevision())
 	}
-	sp := proto.Clone(r.GetSpec()).(*belfryv1.JobSpec)
-	if sp.GetTiming() == nil {
-		sp.Timing = &belfryv1.Timing{}
-	}
-	s.anchor(j, sp.Timing)
+	sp := s.anchored(j, r.GetSpec())
 	sched, err := s.compile(sp.Timing)
 	if err != nil {
 		return s.refuseSchedule(err)
@@ -51,25 +48,43 @@ func (s *State) refuseSchedule(err error) (*change, *belfryv1.Answer) {
 	return s.refuse(belfryv1.Refusal_CODE_INVALID, "schedule_expr", "%v", err)
 }
 
-// anchor fixes the phase of an interval: a replaced job keeps the one it has
-// as long as its schedule is the same.
-func (s *State) anchor(j *jobRec, t *belfryv1.Timing) {
+// anchored fixes the phase of an interval: a replaced job keeps the one it has
+// as long as its schedule is the same. The message itself is left alone: its
+// sender may send it again.
+func (s *State) anchored(j *jobRec, sp *belfryv1.JobSpec) *belfryv1.JobSpec {
+	t := sp.GetTiming()
+	anchor := int64(0)
+	if messages.FromTiming(t).Anchored() {
+		anchor = s.anchor(j, t)
+	}
+	if t != nil && t.GetAnchor() == anchor {
+		return sp
+	}
+	out := proto.Clone(sp).(*belfryv1.JobSpec)
+	if out.GetTiming() == nil {
+		out.Timing = &belfryv1.Timing{}
+	}
+	out.Timing.Anchor = anchor
+	return out
+}
+
+func (s *State) anchor(j *jobRec, t *belfryv1.Timing) int64 {
 	if j != nil && j.status != job.Deleted {
 		if old, err := j.decodeSpec(); err == nil {
 			same := proto.Clone(t).(*belfryv1.Timing)
 			same.Anchor = old.GetTiming().GetAnchor()
 			if sameTiming(same, old.GetTiming()) {
-				t.Anchor = same.Anchor
-				return
+				return same.Anchor
 			}
 		}
 	}
-	if t.GetStartsAt() != 0 {
-		t.Anchor = t.GetStartsAt()
+	switch {
+	case t.GetStartsAt() != 0:
+		return t.GetStartsAt()
+	case t.GetAnchor() != 0:
+		return t.GetAnchor()
 	}
-	if t.GetAnchor() == 0 {
-		t.Anchor = s.now
-	}
+	return s.now
 }
 
 // firstCursor is where a schedule begins: at now, so that a registration never
@@ -119,7 +134,7 @@ func (s *State) create(j *jobRec, id string, sp *belfryv1.JobSpec, sched *job.Sc
 		s.fault(j, err.Error())
 		return s.refuseSchedule(err)
 	}
-	c.row(s.row(j, true)).publish(s.jobEvent(j, "job.created", ""))
+	c.row(s.row(j, sp)).publish(s.jobEvent(j, "job.created", ""))
 	return c, s.jobAnswer(j, true)
 }
 
@@ -145,7 +160,7 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 	old, oldSched, err := s.planOf(j)
 	spec := encode(sp)
 	if err == nil && string(spec) == string(j.spec) && j.status != job.Faulty {
-		return s.replacePaused(nil, j, r)
+		return s.replacePaused(nil, j, nil, r)
 	}
 	rescheduled := err != nil || j.status == job.Faulty || !sameTiming(old.GetTiming(), sp.GetTiming())
 	cursor, wrong := j.cursor, ""
@@ -177,7 +192,7 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 		}
 	}
 	c.publish(s.jobEvent(j, "job.updated", ""))
-	return s.replacePaused(c, j, r)
+	return s.replacePaused(c, j, sp, r)
 }
 
 // settlePast records the unarmed past under the old spec.
@@ -206,14 +221,13 @@ func (s *State) pin(c *change, j *jobRec, sp *belfryv1.JobSpec, rescheduled bool
 }
 
 // replacePaused pauses or resumes a replaced job when the request says so, and
-// answers. c is nil when nothing has changed so far.
-func (s *State) replacePaused(c *change, j *jobRec, r *belfryv1.Register) (*change, *belfryv1.Answer) {
+// answers. c and sp are nil when nothing has changed so far.
+func (s *State) replacePaused(c *change, j *jobRec, sp *belfryv1.JobSpec, r *belfryv1.Register) (*change, *belfryv1.Answer) {
 	want := r.GetPaused()
 	turn := want != nil && want.GetPaused() != (j.status == job.Paused)
 	if c == nil && !turn {
 		return s.change(nil), s.jobAnswer(j, false)
 	}
-	withSpec := c != nil
 	if c == nil {
 		c = s.change(j)
 	}
@@ -225,6 +239,6 @@ func (s *State) replacePaused(c *change, j *jobRec, r *belfryv1.Register) (*chan
 			s.fault(j, err.Error())
 		}
 	}
-	c.row(s.row(j, withSpec))
+	c.row(s.row(j, sp))
 	return c, s.jobAnswer(j, false)
 }

@@ -67,6 +67,7 @@ type State struct {
 	blockedTill int64
 
 	asks     map[Ref]*ask
+	single   bool // the commands under way are one: its answer shows the whole job
 	commands memory
 
 	sweepSecond int64

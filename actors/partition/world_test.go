@@ -286,11 +286,22 @@ func (w *world) finish(x *belfryv1.Delivery, r *belfryv1.Result, epoch int64) {
 
 func (w *world) acknowledge(refs []*belfryv1.DeliveryRef) {
 	for _, ref := range refs {
+		w.acknowledged(ref)
 		w.held = slices.DeleteFunc(w.held, func(r *belfryv1.Result) bool {
 			return r.GetExecutionId() == ref.GetExecutionId() && r.GetAttempt() == ref.GetAttempt()
 		})
 		delete(w.running, ref.GetExecutionId())
 	}
+}
+
+// acknowledged: what a worker may forget is in the store.
+func (w *world) acknowledged(ref *belfryv1.DeliveryRef) {
+	for _, h := range w.store.history {
+		if h.ExecutionID == ref.GetExecutionId() && h.Attempt == ref.GetAttempt() {
+			return
+		}
+	}
+	w.t.Fatalf("%s attempt %d was acknowledged and is not recorded", ref.GetExecutionId(), ref.GetAttempt())
 }
 
 // ask sends a command and returns its answer, nil when there is none yet.

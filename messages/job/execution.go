@@ -69,12 +69,19 @@ func ScheduledID(jobID string, generation int64, slot time.Time) string {
 // ManualID is the id of the execution that a command asked for, accepted at an
 // instant: a repeated command finds the execution of the first.
 func ManualID(jobID string, generation int64, commandID string, at time.Time) string {
-	return jobID + "~" + strconv.FormatInt(generation, 36) + "~" + string(byte(Manual)) + commandHash(commandID) + "~" + at.UTC().Format(idTime)
+	return ManualIDOf(jobID, generation, CommandHash(commandID), at)
+}
+
+// ManualIDOf is ManualID from the command's hash.
+func ManualIDOf(jobID string, generation int64, hash string, at time.Time) string {
+	return jobID + "~" + strconv.FormatInt(generation, 36) + "~" + string(byte(Manual)) + hash + "~" + at.UTC().Format(idTime)
 }
 
 var idHash = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-func commandHash(commandID string) string {
+// CommandHash is the part of a manual execution's id that stands for the
+// command that asked for it.
+func CommandHash(commandID string) string {
 	sum := sha256.Sum256([]byte(commandID))
 	return idHash.EncodeToString(sum[:16])
 }

@@ -27,7 +27,7 @@ func TestExecutionIDsReadBack(t *testing.T) {
 		id := ScheduledID(want.JobID, want.Generation, want.At)
 		if rapid.Bool().Draw(t, "manual") {
 			command := rapid.String().Draw(t, "command")
-			want.Kind, want.Hash = Manual, commandHash(command)
+			want.Kind, want.Hash = Manual, CommandHash(command)
 			id = ManualID(want.JobID, want.Generation, command, want.At)
 		}
 		got, ok := ParseExecutionID(id)

@@ -1,6 +1,9 @@
 package job
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Spec is what a user registers: everything about a job that an edit can
 // change. The zero value of each optional field means "the default", which
@@ -30,6 +33,13 @@ type Timing struct {
 	StartsAt time.Time // zero: no lower bound; also the anchor of @every
 	EndsAt   time.Time // zero: no upper bound; a slot at EndsAt is not due
 	Anchor   time.Time // phase of @every: StartsAt, else the instant of registration; stored, so failover does not move it
+}
+
+// Anchored tells whether the schedule has a phase of its own, which must be
+// stored: that of an interval.
+func (t Timing) Anchored() bool {
+	expr := strings.TrimSpace(t.Expr)
+	return len(expr) >= len("@every") && strings.EqualFold(expr[:len("@every")], "@every")
 }
 
 // GapRule says what happens to a fixed wall time that a change of the clock skips.

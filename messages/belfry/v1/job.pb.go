@@ -618,11 +618,10 @@ type JobState struct {
 	StatusReason  string                 `protobuf:"bytes,6,opt,name=status_reason,json=statusReason,proto3" json:"status_reason,omitempty"` // why it is paused or in error
 	StatusAt      int64                  `protobuf:"varint,7,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`            // since when it has its status
 	InFlight      []*InFlight            `protobuf:"bytes,8,rep,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	OpenRange     *SlotRange             `protobuf:"bytes,9,opt,name=open_range,json=openRange,proto3" json:"open_range,omitempty"`  // slots of one fate, not yet written as one record
-	CatchUp       *CatchUpRun            `protobuf:"bytes,10,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`       // missed slots that still run, oldest first
-	Days          []int32                `protobuf:"varint,11,rep,packed,name=days,proto3" json:"days,omitempty"`                    // days with history, ascending
-	CreatedBy     *CommandMark           `protobuf:"bytes,12,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"` // the command that registered this generation
-	Succeeded     int64                  `protobuf:"varint,13,opt,name=succeeded,proto3" json:"succeeded,omitempty"`                 // counters, for the life of the generation
+	OpenRange     *SlotRange             `protobuf:"bytes,9,opt,name=open_range,json=openRange,proto3" json:"open_range,omitempty"` // slots of one fate, not yet written as one record
+	CatchUp       *CatchUpRun            `protobuf:"bytes,10,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`      // missed slots that still run, oldest first
+	Days          []int32                `protobuf:"varint,11,rep,packed,name=days,proto3" json:"days,omitempty"`                   // days with history, ascending
+	Succeeded     int64                  `protobuf:"varint,13,opt,name=succeeded,proto3" json:"succeeded,omitempty"`                // counters, for the life of the generation
 	Failed        int64                  `protobuf:"varint,14,opt,name=failed,proto3" json:"failed,omitempty"`
 	Missed        int64                  `protobuf:"varint,15,opt,name=missed,proto3" json:"missed,omitempty"`
 	Skipped       int64                  `protobuf:"varint,16,opt,name=skipped,proto3" json:"skipped,omitempty"`
@@ -740,13 +739,6 @@ func (x *JobState) GetDays() []int32 {
 	return nil
 }
 
-func (x *JobState) GetCreatedBy() *CommandMark {
-	if x != nil {
-		return x.CreatedBy
-	}
-	return nil
-}
-
 func (x *JobState) GetSucceeded() int64 {
 	if x != nil {
 		return x.Succeeded
@@ -800,7 +792,7 @@ func (x *JobState) GetCancelled() int64 {
 type InFlight struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Kind            InFlight_Kind          `protobuf:"varint,1,opt,name=kind,proto3,enum=belfry.v1.InFlight_Kind" json:"kind,omitempty"`
-	ExecutionId     string                 `protobuf:"bytes,2,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"` // "" for a scheduled one: derived from generation and slot
+	ExecutionId     string                 `protobuf:"bytes,2,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"` // only of an earlier generation: else derived from generation, hash and slot
 	ScheduledFor    int64                  `protobuf:"varint,3,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
 	Due             int64                  `protobuf:"varint,4,opt,name=due,proto3" json:"due,omitempty"`                             // when it may be sent first
 	Revision        int64                  `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`                   // the spec that it was armed with
@@ -811,6 +803,7 @@ type InFlight struct {
 	ArmedAt         int64                  `protobuf:"varint,10,opt,name=armed_at,json=armedAt,proto3" json:"armed_at,omitempty"`
 	UnknownAttempts int32                  `protobuf:"varint,11,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"` // how many attempts ended without an answer
 	CatchUp         bool                   `protobuf:"varint,12,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`                         // a slot missed in an outage, run afterwards
+	Hash            string                 `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`                                               // of the command that asked for it; with the slot it makes the id of a manual one
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -927,6 +920,13 @@ func (x *InFlight) GetCatchUp() bool {
 		return x.CatchUp
 	}
 	return false
+}
+
+func (x *InFlight) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
 }
 
 // SlotRange is a run of consecutive slots with one fate.
@@ -1651,7 +1651,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\rPOLICY_LATEST\x10\x01\x12\x0e\n" +
 	"\n" +
 	"POLICY_ALL\x10\x02\x12\x0f\n" +
-	"\vPOLICY_NONE\x10\x03\"\x9b\x05\n" +
+	"\vPOLICY_NONE\x10\x03\"\xea\x04\n" +
 	"\bJobState\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -1669,16 +1669,14 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"open_range\x18\t \x01(\v2\x14.belfry.v1.SlotRangeR\topenRange\x120\n" +
 	"\bcatch_up\x18\n" +
 	" \x01(\v2\x15.belfry.v1.CatchUpRunR\acatchUp\x12\x12\n" +
-	"\x04days\x18\v \x03(\x05R\x04days\x125\n" +
-	"\n" +
-	"created_by\x18\f \x01(\v2\x16.belfry.v1.CommandMarkR\tcreatedBy\x12\x1c\n" +
+	"\x04days\x18\v \x03(\x05R\x04days\x12\x1c\n" +
 	"\tsucceeded\x18\r \x01(\x03R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x0e \x01(\x03R\x06failed\x12\x16\n" +
 	"\x06missed\x18\x0f \x01(\x03R\x06missed\x12\x18\n" +
 	"\askipped\x18\x10 \x01(\x03R\askipped\x12,\n" +
 	"\x04last\x18\x11 \x01(\v2\x18.belfry.v1.LastExecutionR\x04last\x12#\n" +
 	"\rbacklog_since\x18\x12 \x01(\x03R\fbacklogSince\x12\x1c\n" +
-	"\tcancelled\x18\x13 \x01(\x03R\tcancelled\"\xaa\x03\n" +
+	"\tcancelled\x18\x13 \x01(\x03R\tcancelledJ\x04\b\f\x10\r\"\xbe\x03\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
@@ -1693,7 +1691,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\barmed_at\x18\n" +
 	" \x01(\x03R\aarmedAt\x12)\n" +
 	"\x10unknown_attempts\x18\v \x01(\x05R\x0funknownAttempts\x12\x19\n" +
-	"\bcatch_up\x18\f \x01(\bR\acatchUp\"-\n" +
+	"\bcatch_up\x18\f \x01(\bR\acatchUp\x12\x12\n" +
+	"\x04hash\x18\r \x01(\tR\x04hash\"-\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_MANUAL\x10\x01\"{\n" +
@@ -1813,17 +1812,16 @@ var file_belfry_v1_job_proto_depIdxs = []int32{
 	9,  // 8: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
 	10, // 9: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
 	11, // 10: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
-	13, // 11: belfry.v1.JobState.created_by:type_name -> belfry.v1.CommandMark
-	12, // 12: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
-	1,  // 13: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
-	13, // 14: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	2,  // 15: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	10, // 16: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	12, // 11: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
+	1,  // 12: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
+	13, // 13: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	2,  // 14: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	10, // 15: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }

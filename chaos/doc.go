@@ -1,0 +1,15 @@
+// Package chaos proves what the README promises: it runs real processes of
+// Belfry, kills them under load, and compares three accounts of what happened:
+// what was asked for, what a target received, and what the history says.
+//
+// It shares no code with the product. It computes when a job is due by itself
+// (walking the interval), takes execution ids apart by itself, and reads the
+// history over HTTP as any client does.
+//
+//	ledger.go   the target: notes every delivery, stamped on arrival
+//	process.go  a node as a process: start, kill, wait until it is ready
+//	client.go   the API as the harness uses it
+//	check.go    the rules, each with its number (C1, C2, …) and what it found
+//
+// One scenario a file, named by what happens: owner_killed_test.go.
+package chaos

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/client"
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/output"
+	"github.com/belfry-scheduler/belfry/gateway/api"
+)
+
+func newExecutions(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "executions",
+		Aliases: []string{"execution", "exec"},
+		Short:   "Show what ran, and watch it run",
+	}, newExecutionsList(a), newExecutionsGet(a), newExecutionsWatch(a))
+}
+
+type executionDoc = client.Doc[api.Execution]
+
+func executionView() output.View[executionDoc] {
+	return output.View[executionDoc]{
+		Name: func(e executionDoc) string { return e.Value.ExecutionID },
+		Columns: []output.Column[executionDoc]{
+			{Header: "SCHEDULED FOR", Cell: scheduledCell},
+			{Header: "STATUS", Cell: func(e executionDoc) string { return e.Value.Status }},
+			{Header: "ATTEMPTS", Cell: func(e executionDoc) string { return strconv.Itoa(e.Value.AttemptCount) }},
+			{Header: "LATENESS", Cell: func(e executionDoc) string { return lateness(e.Value) }},
+			{Header: "EXECUTION ID", Cell: func(e executionDoc) string { return e.Value.ExecutionID }},
+			{Header: "REASON", Cell: func(e executionDoc) string { return reasonOf(e.Value) }},
+		},
+	}
+}
+
+func scheduledCell(e executionDoc) string {
+	if r := e.Value.Range; r != nil {
+		return fmt.Sprintf("%s … %s (%d)", instant(&r.First), instant(&r.Last), r.Count)
+	}
+	return instant(&e.Value.ScheduledFor)
+}
+
+func lateness(e api.Execution) string {
+	if e.LatenessMS == nil {
+		return "-"
+	}
+	return ms(time.Duration(*e.LatenessMS) * time.Millisecond)
+}
+
+func reasonOf(e api.Execution) string {
+	return strings.TrimSuffix(strings.TrimPrefix(e.Reason+": "+e.Error, ": "), ": ")
+}
+
+func newExecutionsList(a *app) *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:               "list JOB",
+		Aliases:           []string{"ls"},
+		Short:             "List the executions of a job, newest first",
+		Args:              exactly("the id of a job"),
+		ValidArgsFunction: a.completeJob,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client("")
+			if err != nil {
+				return err
+			}
+			w, n := output.NewWriter(a.stdout, a.format, executionView()), 0
+			for e, err := range c.Executions(cmd.Context(), args[0], pageSize(limit)) {
+				if err != nil {
+					return err
+				}
+				if err := w.Add(e); err != nil {
+					return err
+				}
+				if n++; n == limit {
+					break
+				}
+			}
+			return w.Close()
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 20, "at most this many; 0 for all")
+	return cmd
+}
+
+func newExecutionsGet(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get ID",
+		Short: "Show an execution with all its attempts",
+		Args:  exactly("the id of an execution"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client("")
+			if err != nil {
+				return err
+			}
+			e, err := c.Execution(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.printExecution(e)
+		},
+	}
+}
+
+// printExecution prints an execution; as a table with its attempts.
+func (a *app) printExecution(e client.Doc[api.ExecutionDetail]) error {
+	if a.format != output.Table {
+		view := output.View[client.Doc[api.ExecutionDetail]]{
+			Name: func(e client.Doc[api.ExecutionDetail]) string { return e.Value.ExecutionID },
+		}
+		return output.One(a.stdout, a.format, view, e)
+	}
+	f, v := facts{a.stdout}, e.Value
+	f.line("Execution", v.ExecutionID)
+	f.line("Job", v.JobID)
+	f.line("Status", strings.TrimSuffix(v.Status+": "+v.Reason, ": "))
+	f.line("Scheduled for", instant(&v.ScheduledFor))
+	if v.Range != nil {
+		f.line("Stands for", fmt.Sprintf("%d runs from %s to %s", v.Range.Count, instant(&v.Range.First), instant(&v.Range.Last)))
+	}
+	f.line("Trigger", v.Trigger)
+	f.line("Due", instant(v.Due))
+	f.line("First sent", instant(v.SentAt))
+	f.line("Lateness", lateness(v.Execution))
+	f.line("Next attempt", instant(v.NextAttemptAt))
+	f.line("Finished", instant(v.FinishedAt))
+	f.line("Error", v.Error)
+	if len(v.Attempts) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.stdout)
+	return printAll(a, attemptView(), v.Attempts)
+}
+
+func attemptView() output.View[api.Attempt] {
+	return output.View[api.Attempt]{
+		Columns: []output.Column[api.Attempt]{
+			{Header: "ATTEMPT", Cell: func(t api.Attempt) string { return strconv.Itoa(t.Attempt) }},
+			{Header: "OUTCOME", Cell: func(t api.Attempt) string { return t.Outcome }},
+			{Header: "SENT", Cell: func(t api.Attempt) string { return instant(t.SentAt) }},
+			{Header: "ANSWERED", Cell: func(t api.Attempt) string { return instant(t.AnsweredAt) }},
+			{Header: "CODE", Cell: codeCell},
+			{Header: "ERROR", Cell: func(t api.Attempt) string { return shorten(t.Error) }},
+		},
+	}
+}
+
+func codeCell(t api.Attempt) string {
+	if t.StatusCode == 0 {
+		return "-"
+	}
+	return strconv.Itoa(t.StatusCode)
+}

@@ -1,0 +1,75 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/belfry-scheduler/belfry/gateway"
+	"github.com/belfry-scheduler/belfry/messages/job"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// Config is what a node is started with.
+type Config struct {
+	// DataDir is where the embedded store lies. Required.
+	DataDir string
+	// Listen is the address of the API, host:port; port 0 takes a free one.
+	Listen string
+	// AllowTargets are networks that jobs may call although they are not public.
+	AllowTargets []netip.Prefix
+	// AllowPlainHTTP lets jobs call public addresses without TLS.
+	AllowPlainHTTP bool
+	// InsecureNoAuth lets the API listen off loopback.
+	InsecureNoAuth bool
+	// Partitions of the cluster, fixed when the store is created.
+	Partitions int
+	// Slots is how many calls may run at once.
+	Slots int
+	// Retention of history, and of finished and deleted jobs.
+	Retention time.Duration
+	// DrainTimeout bounds the wait for running calls when the node stops.
+	DrainTimeout time.Duration
+	// NodeName is written into the history. Required.
+	NodeName string
+	Version  string
+	Logger   *slog.Logger
+	// OnEvent, if set, is told what happens, in the goroutine of an owner: it
+	// must be quick.
+	OnEvent func(*belfryv1.Event)
+}
+
+// DefaultConfig has the documented defaults; DataDir is the caller's.
+func DefaultConfig() Config {
+	return Config{
+		Listen:       "127.0.0.1:8380",
+		Partitions:   job.DefaultPartitions,
+		Slots:        512,
+		Retention:    30 * 24 * time.Hour,
+		DrainTimeout: 90 * time.Second,
+		NodeName:     "belfry",
+		Version:      "dev",
+	}
+}
+
+// Validate names the first field that cannot be used.
+func (c Config) Validate() error {
+	switch {
+	case c.DataDir == "":
+		return errors.New("data-dir is empty: name the directory that the node keeps its jobs in")
+	case c.NodeName == "":
+		return errors.New("node-name is empty")
+	case !job.ValidPartitions(c.Partitions):
+		return fmt.Errorf("partitions is %d: a power of two from %d to %d", c.Partitions, job.MinPartitions, job.MaxPartitions)
+	case c.Slots < 1:
+		return fmt.Errorf("slots is %d: at least 1", c.Slots)
+	case c.Retention < time.Hour:
+		return fmt.Errorf("retention is %s: at least 1h", c.Retention)
+	case c.DrainTimeout < 0:
+		return fmt.Errorf("drain-timeout is %s: 0 or more", c.DrainTimeout)
+	}
+	return gateway.CheckListen(c.Listen, c.InsecureNoAuth)
+}

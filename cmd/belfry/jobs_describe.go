@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/client"
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/output"
+	"github.com/belfry-scheduler/belfry/gateway/api"
+)
+
+func newJobsDescribe(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "describe ID",
+		Short:             "Show all about a job: definition, next runs, recent executions",
+		Args:              exactly("the id of a job"),
+		ValidArgsFunction: a.completeJob,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client("")
+			if err != nil {
+				return err
+			}
+			j, err := c.Get(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if a.format != output.Table {
+				return output.One(a.stdout, a.format, jobView(), j)
+			}
+			describeJob(facts{a.stdout}, j.Value)
+			return a.describeRuns(cmd.Context(), c, j.Value)
+		},
+	}
+}
+
+// facts prints lines of a name and a value; empty values are left out.
+type facts struct{ w io.Writer }
+
+func (f facts) line(name, value string) {
+	if value != "" && value != "-" {
+		fmt.Fprintf(f.w, "%-18s %s\n", name, output.Printable(value))
+	}
+}
+
+func describeJob(f facts, j api.Job) {
+	f.line("Job", j.JobID)
+	f.line("Description", j.Description)
+	f.line("Labels", pairs(j.Labels, "="))
+	f.line("Status", strings.TrimSuffix(j.Status+": "+j.StatusReason, ": "))
+	f.line("Not running", j.NotRunning)
+	f.line("Schedule", j.ScheduleExpr+" in "+zoneOf(j.JobSpec))
+	f.line("In words", j.ScheduleDescription)
+	f.line("Starts at", instant(j.StartsAt))
+	f.line("Ends at", instant(j.EndsAt))
+	if j.Target != nil && j.Target.HTTP != nil {
+		f.line("Target", j.Target.HTTP.Method+" "+j.Target.HTTP.URL)
+		f.line("Headers", pairs(j.Target.HTTP.Headers, ": "))
+		if j.Target.HTTP.Body != nil {
+			f.line("Body", shorten(*j.Target.HTTP.Body))
+		}
+		f.line("JSON", shorten(string(j.Target.HTTP.JSON)))
+	}
+	describePolicies(f, j.JobSpec)
+	f.line("Revision", fmt.Sprintf("%d of generation %d", j.Revision, j.Generation))
+	f.line("Created", instant(j.CreatedAt))
+	f.line("Updated", instant(j.UpdatedAt))
+	if n := j.Counts; n != nil {
+		f.line("Executions", fmt.Sprintf("%d succeeded, %d failed, %d missed, %d skipped, %d cancelled, %d in flight",
+			n.Succeeded, n.Failed, n.Missed, n.Skipped, n.Cancelled, j.InFlight))
+	}
+	for _, w := range j.Warnings {
+		f.line("Warning", w)
+	}
+}
+
+func describePolicies(f facts, s api.JobSpec) {
+	if s.Timeout != nil {
+		f.line("Timeout", s.Timeout.String())
+	}
+	if r := s.Retry; r != nil && r.MaxAttempts != nil && r.InitialBackoff != nil && r.MaxBackoff != nil {
+		f.line("Retry", fmt.Sprintf("%d attempts, pauses from %s to %s", *r.MaxAttempts, r.InitialBackoff, r.MaxBackoff))
+	}
+	if c := s.CatchUp; c != nil {
+		f.line("Catch-up", c.Policy)
+	}
+}
+
+// describeRuns shows what is next and what was last.
+func (a *app) describeRuns(ctx context.Context, c *client.Client, j api.Job) error {
+	if len(j.NextRuns) > 0 {
+		fmt.Fprintln(a.stdout, "\nNext runs")
+		if err := printRuns(a, j.NextRuns, j.NextRunsLocal); err != nil {
+			return err
+		}
+	}
+	const recent = 5
+	w, n := output.NewWriter(a.stdout, output.Table, executionView()), 0
+	for e, err := range c.Executions(ctx, j.JobID, recent) {
+		if err != nil {
+			return err
+		}
+		if err := w.Add(e); err != nil {
+			return err
+		}
+		if n++; n == recent {
+			break
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.stdout, "\nRecent executions")
+	return w.Close()
+}
+
+// pairs is a map on one line, in the order of its keys.
+func pairs(m map[string]string, sep string) string {
+	parts := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, k+sep+m[k])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func shorten(s string) string {
+	const most = 120
+	if len(s) <= most {
+		return s
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:most], ""), len(s))
+}
+
+// ms is a duration in a table.
+func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }

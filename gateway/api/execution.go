@@ -1,0 +1,68 @@
+package api
+
+import "time"
+
+// Execution is the record of one occurrence, or with Range of several
+// consecutive ones with one fate. Lists are newest first, by scheduled_for,
+// then by execution_id.
+type Execution struct {
+	ExecutionID     string     `json:"execution_id"`
+	JobID           string     `json:"job_id"`
+	ScheduledFor    time.Time  `json:"scheduled_for" doc:"The nominal instant, UTC."`
+	Status          string     `json:"status" enum:"pending,running,retrying,succeeded,failed,skipped,missed,cancelled"`
+	Reason          string     `json:"reason,omitzero"`
+	Trigger         string     `json:"trigger,omitzero" doc:"Why it exists: schedule, manual or catch_up."`
+	AttemptCount    int        `json:"attempt_count" doc:"How many attempts were begun."`
+	UnknownAttempts int        `json:"unknown_attempts,omitzero" doc:"How many of them ended without an answer: the target may have done the work."`
+	Due             *time.Time `json:"due,omitzero" doc:"When it might be sent first."`
+	SentAt          *time.Time `json:"sent_at,omitzero" doc:"When its first attempt was sent; of a running one, when the running attempt was."`
+	FinishedAt      *time.Time `json:"finished_at,omitzero"`
+	NextAttemptAt   *time.Time `json:"next_attempt_at,omitzero"`
+	LatenessMS      *int64     `json:"lateness_ms,omitzero" doc:"First sent minus due."`
+	Error           string     `json:"error,omitzero" doc:"Of the last failed attempt."`
+	Generation      int64      `json:"generation,omitzero"`
+	Revision        int64      `json:"revision,omitzero" doc:"The definition that it was armed with."`
+	Range           *Range     `json:"range,omitzero" doc:"This element stands for several slots."`
+	AsOf            *time.Time `json:"as_of,omitzero" doc:"The owner could not be asked: this is what was stored by this instant."`
+}
+
+// Range is a run of consecutive slots.
+type Range struct {
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	Count int64     `json:"count"`
+}
+
+// ExecutionDetail is an execution with its attempts, oldest first.
+type ExecutionDetail struct {
+	Execution
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Attempt is one delivery.
+type Attempt struct {
+	Attempt    int        `json:"attempt" doc:"1, 2, … without holes."`
+	Outcome    string     `json:"outcome" enum:"running,succeeded,failed,timeout,unknown"`
+	Due        *time.Time `json:"due,omitzero"`
+	SentAt     *time.Time `json:"sent_at,omitzero"`
+	AnsweredAt *time.Time `json:"answered_at,omitzero"`
+	StatusCode int        `json:"status_code,omitzero"`
+	Error      string     `json:"error,omitzero"`
+	Reason     string     `json:"reason,omitzero"`
+	Output     string     `json:"output,omitzero" doc:"The first bytes of the answer."`
+	Node       string     `json:"node,omitzero"`
+	Epoch      int64      `json:"epoch,omitzero"`
+}
+
+// Event is something that has happened and is durable.
+type Event struct {
+	Type         string     `json:"type" doc:"job.created, job.updated, job.paused, job.resumed, job.deleted, execution.retrying, execution.succeeded, …"`
+	JobID        string     `json:"job_id,omitzero"`
+	ExecutionID  string     `json:"execution_id,omitzero"`
+	ScheduledFor *time.Time `json:"scheduled_for,omitzero"`
+	At           time.Time  `json:"at"`
+	Attempt      int        `json:"attempt,omitzero"`
+	LatenessMS   int64      `json:"lateness_ms" doc:"First sent minus due; 0 where it has no meaning."`
+	Reason       string     `json:"reason,omitzero"`
+	CatchUp      bool       `json:"catch_up,omitzero" doc:"Of a slot that was missed in an outage and ran afterwards."`
+}

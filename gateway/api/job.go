@@ -1,0 +1,151 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// JobSpec is what a user decides about a job. It is the same in a request and
+// in an answer, so an answer's JobSpec can be sent back.
+type JobSpec struct {
+	Description    string            `json:"description,omitzero" doc:"Free text for people."`
+	Labels         map[string]string `json:"labels,omitempty" doc:"For selecting jobs in lists and bulk actions; at most 32."`
+	ScheduleExpr   string            `json:"schedule_expr" doc:"When it is due: cron with 5 fields (names, 7 = Sunday; 6 fields with seconds: true), a descriptor such as @daily, @every 10m, or one RFC 3339 instant."`
+	Seconds        bool              `json:"seconds,omitzero" doc:"schedule_expr has six fields, the first one seconds."`
+	TimeZone       *string           `json:"time_zone,omitzero" doc:"IANA name, such as Europe/Berlin. Absent: UTC."`
+	DST            *DST              `json:"dst,omitzero" doc:"What a change of the clock does to fixed wall times."`
+	StartsAt       *time.Time        `json:"starts_at,omitzero" doc:"Nothing is due before this instant. It is also the anchor of @every."`
+	EndsAt         *time.Time        `json:"ends_at,omitzero" doc:"Nothing is due at or after this instant."`
+	Target         *Target           `json:"target,omitzero" doc:"Where an execution goes."`
+	Timeout        *Duration         `json:"timeout,omitzero" doc:"Of one attempt, from dial to the last byte of the answer. Default 30s, at most 1h."`
+	Retry          *Retry            `json:"retry,omitzero" doc:"How often and when a failed attempt is repeated."`
+	CatchUp        *CatchUp          `json:"catch_up,omitzero" doc:"Which of the slots missed in an outage run afterwards."`
+	MaxOutstanding *int              `json:"max_outstanding,omitzero" doc:"How many executions of this job may be unfinished at once. Default 100."`
+}
+
+// JobRequest is the body of POST and PUT, and a line of an import.
+type JobRequest struct {
+	JobID string `json:"job_id,omitzero" doc:"1 to 128 of A-Z a-z 0-9 . _ - and not . or .. (absent in a POST: an id is made from the request)."`
+	JobSpec
+	Paused *bool  `json:"paused,omitzero" doc:"Whether it is paused. Absent: a new job is active, a replaced one stays as it is."`
+	Past   string `json:"past,omitzero" enum:"run_now" doc:"run_now: a one-time job whose instant is past runs at once instead of being refused."`
+}
+
+// DST says what happens to a fixed wall time that a change of the clock skips
+// (gap) or repeats (fold).
+type DST struct {
+	Gap  string `json:"gap,omitzero" enum:"run_after,skip" doc:"A wall time that does not exist: run at the first instant after the gap (default), or skip."`
+	Fold string `json:"fold,omitzero" enum:"first,both" doc:"A wall time that exists twice: run at the first (default), or at both."`
+}
+
+// Target is where executions go. A request may give a URL instead of the
+// object: "https://example.com/hook" is {"http": {"url": "https://example.com/hook"}}.
+type Target struct {
+	HTTP *HTTPTarget `json:"http,omitzero" doc:"An HTTP callback; 2xx is success."`
+}
+
+// HTTPTarget is one request an attempt.
+type HTTPTarget struct {
+	Method  string            `json:"method,omitzero" doc:"Default POST."`
+	URL     string            `json:"url" doc:"Absolute URL. Values of query parameters that look like secrets are shown as ***."`
+	Headers map[string]string `json:"headers,omitempty" doc:"Sent with every attempt. Values of headers that look like secrets are shown as ***; sending *** back keeps what is stored."`
+	Body    *string           `json:"body,omitzero" doc:"Sent as it is. Not together with json."`
+	JSON    json.RawMessage   `json:"json,omitempty" doc:"Any JSON value, sent compact as application/json. Not together with body."`
+}
+
+// Retry is the policy for failed attempts: the pause before attempt n+1 is
+// initial_backoff × multiplier^(n−1), at most max_backoff, spread by ± jitter.
+type Retry struct {
+	MaxAttempts    *int      `json:"max_attempts,omitzero" doc:"Default 5, at most 50."`
+	InitialBackoff *Duration `json:"initial_backoff,omitzero" doc:"Default 1s."`
+	Multiplier     *float64  `json:"multiplier,omitzero" doc:"Default 2."`
+	MaxBackoff     *Duration `json:"max_backoff,omitzero" doc:"Default 10m."`
+	Jitter         *float64  `json:"jitter,omitzero" doc:"Share of the pause that is random, 0 to 1. Default 0.2."`
+	MaxElapsed     *Duration `json:"max_elapsed,omitzero" doc:"Age from due at which an execution is given up, waiting included. Default 24h."`
+}
+
+// CatchUp says which slots missed in an outage run afterwards.
+type CatchUp struct {
+	Policy string    `json:"policy,omitzero" enum:"latest,all,none" doc:"latest (default): the newest missed slot, once; all: the newest max slots within window, oldest first; none."`
+	Max    *int      `json:"max,omitzero" doc:"Default 100, at most 1000."`
+	Window *Duration `json:"window,omitzero" doc:"Default 24h."`
+	Grace  *Duration `json:"grace,omitzero" doc:"An outage of at most this long is none: every slot fires late. Default 30s."`
+}
+
+// Job is a job as it is shown. Everything beside JobID and JobSpec is read-only.
+type Job struct {
+	JobID string `json:"job_id"`
+	JobSpec
+	Paused              bool           `json:"paused"`
+	Status              string         `json:"status,omitzero" enum:"active,paused,finished,deleted,error"`
+	StatusReason        string         `json:"status_reason,omitzero" doc:"Why it is paused or in error."`
+	StatusSince         *time.Time     `json:"status_since,omitzero"`
+	NotRunning          string         `json:"not_running,omitzero" doc:"Why nothing runs, if nothing does."`
+	Generation          int64          `json:"generation,omitzero" doc:"Number of this registration: a job deleted and made again under its id has another."`
+	Revision            int64          `json:"revision,omitzero" doc:"Number of this version of the definition; the ETag."`
+	CreatedAt           *time.Time     `json:"created_at,omitzero"`
+	UpdatedAt           *time.Time     `json:"updated_at,omitzero"`
+	ScheduleDescription string         `json:"schedule_description,omitzero" doc:"The schedule in words."`
+	NextRun             *time.Time     `json:"next_run,omitzero" doc:"The next slot that is not armed yet."`
+	NextRuns            []time.Time    `json:"next_runs,omitempty" doc:"The next 5 instants of the schedule, UTC. A paused job would run at them if it were resumed."`
+	NextRunsLocal       []string       `json:"next_runs_local,omitempty" doc:"The same in the job's zone, with offset."`
+	Warnings            []string       `json:"warnings,omitempty" doc:"What is allowed and may still not be meant."`
+	LastExecution       *LastExecution `json:"last_execution,omitzero"`
+	InFlight            int            `json:"in_flight,omitzero" doc:"Executions that are not decided yet."`
+	Counts              *Counts        `json:"counts,omitzero" doc:"Decided executions of this generation."`
+}
+
+// LastExecution is the execution decided last.
+type LastExecution struct {
+	ExecutionID  string     `json:"execution_id"`
+	ScheduledFor time.Time  `json:"scheduled_for"`
+	Status       string     `json:"status"`
+	FinishedAt   *time.Time `json:"finished_at,omitzero"`
+}
+
+// Counts are slots by how they ended.
+type Counts struct {
+	Succeeded int64 `json:"succeeded"`
+	Failed    int64 `json:"failed"`
+	Missed    int64 `json:"missed"`
+	Skipped   int64 `json:"skipped"`
+	Cancelled int64 `json:"cancelled"`
+}
+
+// PauseRequest is the body of pause; it may be absent.
+type PauseRequest struct {
+	Reason string `json:"reason,omitzero" doc:"Shown with the job; at most 500 bytes."`
+}
+
+// ResumeRequest is the body of resume; it may be absent.
+type ResumeRequest struct {
+	Reason  string `json:"reason,omitzero" doc:"For the record; at most 500 bytes."`
+	CatchUp bool   `json:"catch_up,omitzero" doc:"Judge the slots of the pause by the job's catch-up policy. Default: they are skipped."`
+}
+
+// Triggered is the answer to a trigger: an execution that can be followed.
+type Triggered struct {
+	ExecutionID  string    `json:"execution_id"`
+	JobID        string    `json:"job_id"`
+	ScheduledFor time.Time `json:"scheduled_for" doc:"When the request was accepted."`
+}
+
+// PreviewRequest is the body of schedules/preview.
+type PreviewRequest struct {
+	ScheduleExpr string     `json:"schedule_expr" doc:"As in a job."`
+	Seconds      bool       `json:"seconds,omitzero" doc:"As in a job."`
+	TimeZone     *string    `json:"time_zone,omitzero" doc:"As in a job."`
+	DST          *DST       `json:"dst,omitzero" doc:"As in a job."`
+	StartsAt     *time.Time `json:"starts_at,omitzero" doc:"As in a job."`
+	EndsAt       *time.Time `json:"ends_at,omitzero" doc:"As in a job."`
+	From         *time.Time `json:"from,omitzero" doc:"Runs strictly after this instant. Default now."`
+	N            *int       `json:"n,omitzero" doc:"How many, 1 to 100. Default 5."`
+}
+
+// Preview is what a schedule means.
+type Preview struct {
+	NextRuns      []time.Time `json:"next_runs" doc:"UTC."`
+	NextRunsLocal []string    `json:"next_runs_local" doc:"The same in the zone, with offset."`
+	Warnings      []string    `json:"warnings"`
+	Description   string      `json:"description" doc:"The schedule in words."`
+}

@@ -1,0 +1,205 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/gateway/api"
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+)
+
+// createJob is POST /v1/jobs.
+func (g *Gateway) createJob(c *call) error {
+	req, body, err := c.jobRequest()
+	if err != nil {
+		return err
+	}
+	if cond, err := c.condition(); err != nil || cond != (condition{}) {
+		return orError(err, invalid("header.If-Match", "a POST creates and never replaces: use PUT with this header"))
+	}
+	if req.JobID != "" {
+		if bad := job.CheckID(req.JobID); bad != nil {
+			return bad
+		}
+	}
+	dry, err := c.flag("validate_only")
+	if err != nil {
+		return err
+	}
+	id, err := c.identify(req.JobID, body)
+	if err != nil {
+		return err
+	}
+	orDefault(&req.JobID, id.derivedJobID())
+	reg, err := c.checkNew(req, id)
+	if err != nil {
+		return err
+	}
+	if dry {
+		return c.preview(req, reg)
+	}
+	return c.register(id.command(req.JobID), reg, belfryv1.Register_MODE_CREATE, condition{})
+}
+
+// replaceJob is PUT /v1/jobs/{id}.
+func (g *Gateway) replaceJob(c *call) error {
+	jobID, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	req, body, err := c.jobRequest()
+	if err != nil {
+		return err
+	}
+	if req.JobID != "" && req.JobID != jobID {
+		return invalid("body.job_id", "it is not the job of the address, %q: leave it out, or correct one of the two", jobID)
+	}
+	req.JobID = jobID
+	cond, err := c.condition()
+	if err != nil {
+		return err
+	}
+	dry, err := c.flag("validate_only")
+	if err != nil {
+		return err
+	}
+	reg, err := g.check(req, g.priorOf(c.r.Context(), jobID), g.cfg.Now())
+	if err != nil {
+		return err
+	}
+	if dry {
+		return c.preview(req, reg)
+	}
+	id, err := c.identify(jobID, body)
+	if err != nil {
+		return err
+	}
+	return c.register(id.command(jobID), reg, cond.mode(), cond)
+}
+
+// checkNew judges a registration by the clock as of now, and a repeat as of the
+// instant of the first: it gets the first answer, however late it comes.
+func (c *call) checkNew(req *api.JobRequest, id identity) (*registration, error) {
+	reg, err := c.g.check(req, noPrior, c.g.cfg.Now())
+	if err == nil || !id.keyed {
+		return reg, err
+	}
+	side := job.SideSliceOffset + c.g.slice(req.JobID)
+	row, missing := c.g.cfg.Store.Get(c.r.Context(), c.g.partition(req.JobID), side, req.JobID, persistence.CommandItem(id.commandID))
+	first := new(belfryv1.RememberedCommand)
+	if missing != nil || proto.Unmarshal(row.State, first) != nil {
+		return nil, err
+	}
+	return c.g.check(req, noPrior, job.Instant(first.GetMark().GetAt()))
+}
+
+// mode is how a PUT under a condition is registered.
+func (cond condition) mode() belfryv1.Register_Mode {
+	switch {
+	case cond.absent:
+		return belfryv1.Register_MODE_CREATE
+	case cond.exists:
+		return belfryv1.Register_MODE_REPLACE
+	}
+	return belfryv1.Register_MODE_UNSPECIFIED
+}
+
+// jobRequest reads the body of a create or a replace.
+func (c *call) jobRequest() (*api.JobRequest, []byte, error) {
+	body, err := c.body(false, typeJSON)
+	if err != nil {
+		return nil, nil, err
+	}
+	req := new(api.JobRequest)
+	if err := decode(body, c.g.cfg.Limits.Depth, req); err != nil {
+		return nil, nil, err
+	}
+	return req, body, nil
+}
+
+// register sends a registration to its owner and answers with the job.
+func (c *call) register(cmd *belfryv1.Command, reg *registration, mode belfryv1.Register_Mode, cond condition) error {
+	cmd.Action = &belfryv1.Command_Register{Register: &belfryv1.Register{
+		Spec: reg.spec, Mode: mode, IfRevision: cond.revision, Paused: reg.paused, RunPast: reg.runPast,
+	}}
+	answer, err := c.g.ask(c.r.Context(), cmd, cond)
+	if err != nil {
+		return err
+	}
+	return c.jobAnswer(answer)
+}
+
+// jobAnswer shows the job in an owner's answer, as of the instant at which the
+// owner accepted the command.
+func (c *call) jobAnswer(answer *belfryv1.Answer) error {
+	code := http.StatusOK
+	h := c.w.Header()
+	if answer.GetCreated() {
+		code = http.StatusCreated
+		h.Set("Location", jobPath(answer.GetJob().GetJobId()))
+	}
+	h.Set("ETag", etag(answer.GetJob().GetState().GetRevision()))
+	return c.answer(code, c.g.viewJob(answer.GetJob(), job.Instant(answer.GetAt())))
+}
+
+func jobPath(jobID string) string { return "/v1/jobs/" + url.PathEscape(jobID) }
+
+// preview answers validate_only: what the job would be, and nothing is stored.
+func (c *call) preview(req *api.JobRequest, reg *registration) error {
+	out := &api.Job{JobID: req.JobID, JobSpec: viewSpec(reg.spec), Paused: reg.paused.GetPaused()}
+	out.Warnings, out.ScheduleDescription = reg.plan.words()
+	out.NextRuns, out.NextRunsLocal = reg.plan.next(c.g.cfg.Now(), previewRuns)
+	return c.answer(http.StatusOK, out)
+}
+
+// getJob is GET /v1/jobs/{id}.
+func (g *Gateway) getJob(c *call) error {
+	jobID, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	s, err := g.readJob(c.r.Context(), jobID)
+	if err != nil {
+		return err
+	}
+	out := g.viewJob(s.asJob(), g.cfg.Now())
+	if out.NotRunning == "" && len(s.state.GetInFlight()) > 0 {
+		out.NotRunning = g.describe(c.r.Context(), jobID).GetWaiting()
+	}
+	c.w.Header().Set("ETag", etag(s.state.GetRevision()))
+	return c.answer(http.StatusOK, out)
+}
+
+// deleteJob is DELETE /v1/jobs/{id}.
+func (g *Gateway) deleteJob(c *call) error {
+	jobID, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	cond, err := c.condition()
+	if err != nil {
+		return err
+	}
+	id, err := c.identify(jobID, nil)
+	if err != nil {
+		return err
+	}
+	cmd := id.command(jobID)
+	cmd.Action = &belfryv1.Command_Delete{Delete: &belfryv1.Delete{IfRevision: cond.revision}}
+	if _, err := g.ask(c.r.Context(), cmd, condition{revision: cond.revision}); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func orError(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}

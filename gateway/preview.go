@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/belfry-scheduler/belfry/gateway/api"
+	"github.com/belfry-scheduler/belfry/messages/job"
+)
+
+// previewSchedule is POST /v1/schedules/preview: what an expression means.
+func (g *Gateway) previewSchedule(c *call) error {
+	body, err := c.body(false, typeJSON)
+	if err != nil {
+		return err
+	}
+	var req api.PreviewRequest
+	if err := decode(body, g.cfg.Limits.Depth, &req); err != nil {
+		return err
+	}
+	notes := &notes{}
+	timing := notes.timing(req.ScheduleExpr, req.Seconds, req.TimeZone, req.DST, req.StartsAt, req.EndsAt)
+	from, n := g.cfg.Now().UTC(), previewRuns
+	if req.From != nil {
+		from = req.From.UTC()
+	}
+	if req.N != nil {
+		if n = *req.N; n < 1 || n > maxPreviewRuns {
+			notes.add("n", "%d is not from 1 to %d", n, maxPreviewRuns)
+		}
+	}
+	if isEvery(timing.Expr) && timing.StartsAt.IsZero() {
+		timing.Anchor = from // as if it were registered at that instant
+	}
+	p, err := g.schedules.compile(job.Spec{Schedule: timing}.Normalize().Schedule)
+	if notes.problems = append(notes.problems, problemsOf(err)...); notes.problems != nil {
+		return &job.Invalid{Problems: notes.problems}
+	}
+	out := api.Preview{Warnings: []string{}}
+	out.NextRuns, out.NextRunsLocal = p.next(from, n)
+	warnings, description := p.words()
+	out.Warnings, out.Description = append(out.Warnings, warnings...), description
+	return c.answer(http.StatusOK, out)
+}

@@ -1,0 +1,272 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-scheduler/belfry/gateway/api"
+	"github.com/belfry-scheduler/belfry/messages"
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
+)
+
+// registration is a request that has been found good.
+type registration struct {
+	spec    *belfryv1.JobSpec
+	plan    *plan
+	paused  *belfryv1.Paused
+	runPast bool
+}
+
+// prior looks up what is stored under the id that a request replaces; nil when
+// there is nothing, or nothing can be.
+type prior func() (*stored, error)
+
+func noPrior() (*stored, error) { return nil, nil }
+
+// priorOf reads a job at most once, and only if it is asked for.
+func (g *Gateway) priorOf(ctx context.Context, jobID string) prior {
+	var s *stored
+	var err error
+	done := false
+	return func() (*stored, error) {
+		if !done {
+			done = true
+			s, err = g.readJob(ctx, jobID)
+			if errors.Is(err, job.ErrNotFound) {
+				s, err = nil, nil
+			}
+		}
+		return s, err
+	}
+}
+
+// check turns a request into a registration, or says everything that is wrong
+// with it.
+func (g *Gateway) check(req *api.JobRequest, old prior, now time.Time) (*registration, error) {
+	spec, problems := fromRequest(req)
+	if err := keepSecrets(&spec, old, &problems); err != nil {
+		return nil, err
+	}
+	if err := setAnchor(&spec.Schedule, old, now); err != nil {
+		return nil, err
+	}
+	spec = spec.Normalize()
+	p, bad := g.validate(spec)
+	problems = append(problems, bad...)
+	if problems != nil {
+		return nil, &job.Invalid{Problems: problems}
+	}
+	reg := &registration{spec: messages.Spec(spec), plan: p}
+	if req.Paused != nil {
+		reg.paused = &belfryv1.Paused{Paused: *req.Paused}
+	}
+	return reg, reg.judgePast(spec, req.Past == "run_now", old, now)
+}
+
+// judgePast refuses what is over. A one-time instant that has just passed still
+// runs; and what is stored already is not judged again, so that an edit of
+// something else neither fails nor runs a finished job once more.
+func (r *registration) judgePast(spec job.Spec, runNow bool, old prior, now time.Time) error {
+	next, ok := r.plan.schedule.Next(now)
+	if ok && (!r.plan.schedule.Once() || next.Sub(now) > pastGrace) {
+		return nil
+	}
+	before, err := old()
+	if err != nil {
+		return err
+	}
+	if before != nil && sameSlots(messages.FromTiming(before.spec.GetTiming()), spec.Schedule) {
+		return nil
+	}
+	if !r.plan.schedule.Once() {
+		return job.Refuse("ends_at", "nothing is due after now, %s: move ends_at, or change the schedule", now.UTC().Format(time.RFC3339))
+	}
+	if _, recent := r.plan.schedule.Next(now.Add(-pastGrace - time.Millisecond)); !recent && !runNow {
+		return job.Refuse("schedule_expr", `the instant is past (now is %s): give a later one, or say "past": "run_now" to run it at once`, now.UTC().Format(time.RFC3339))
+	}
+	r.runPast = true
+	return nil
+}
+
+// sameSlots tells whether two timings are due at the same instants.
+func sameSlots(a, b job.Timing) bool {
+	return a.Expr == b.Expr && a.Seconds == b.Seconds && a.Zone == b.Zone && a.Gap == b.Gap && a.Fold == b.Fold &&
+		a.StartsAt.Equal(b.StartsAt) && a.EndsAt.Equal(b.EndsAt)
+}
+
+// setAnchor fixes the phase of @every when it is first registered. A job that
+// keeps its expression keeps its phase.
+func setAnchor(t *job.Timing, old prior, now time.Time) error {
+	if !isEvery(t.Expr) {
+		return nil
+	}
+	if !t.StartsAt.IsZero() {
+		t.Anchor = t.StartsAt
+		return nil
+	}
+	before, err := old()
+	if err != nil {
+		return err
+	}
+	if before != nil && before.spec.GetTiming().GetExpr() == t.Expr && before.spec.GetTiming().GetAnchor() != 0 {
+		t.Anchor = job.Instant(before.spec.GetTiming().GetAnchor())
+		return nil
+	}
+	t.Anchor = now.UTC().Truncate(time.Millisecond)
+	return nil
+}
+
+// fromRequest converts the API's form, and notes what only this form can get
+// wrong: an explicit zero where absence means the default.
+func fromRequest(req *api.JobRequest) (job.Spec, []job.Problem) {
+	n := &notes{}
+	spec := job.Spec{
+		Description: req.Description,
+		Labels:      req.Labels,
+		Schedule:    n.timing(req.ScheduleExpr, req.Seconds, req.TimeZone, req.DST, req.StartsAt, req.EndsAt),
+		Target:      n.target(req.Target),
+		Timeout:     n.duration("timeout", req.Timeout),
+	}
+	if r := req.Retry; r != nil {
+		spec.Retry = job.RetryPolicy{
+			MaxAttempts:    n.count("retry.max_attempts", r.MaxAttempts),
+			InitialBackoff: n.duration("retry.initial_backoff", r.InitialBackoff),
+			Multiplier:     n.float("retry.multiplier", r.Multiplier),
+			MaxBackoff:     n.duration("retry.max_backoff", r.MaxBackoff),
+			Jitter:         n.jitter(r.Jitter),
+			MaxElapsed:     n.duration("retry.max_elapsed", r.MaxElapsed),
+		}
+	}
+	if c := req.CatchUp; c != nil {
+		spec.CatchUp = job.CatchUp{
+			Policy: job.CatchUpPolicy(c.Policy),
+			Max:    n.count("catch_up.max", c.Max),
+			Window: n.duration("catch_up.window", c.Window),
+			Grace:  n.duration("catch_up.grace", c.Grace),
+		}
+	}
+	spec.MaxOutstanding = n.count("max_outstanding", req.MaxOutstanding)
+	if req.Past != "" && req.Past != "run_now" {
+		n.add("past", `%q is not known: write "run_now", or leave it out`, clip(req.Past))
+	}
+	return spec, n.problems
+}
+
+// notes collects problems.
+type notes struct {
+	problems []job.Problem
+}
+
+func (n *notes) add(field, format string, args ...any) {
+	n.problems = append(n.problems, job.Refuse(field, format, args...).Problems...)
+}
+
+const zeroAdvice = "0 is not allowed: leave it out for the default, or give a positive value"
+
+func (n *notes) duration(field string, d *api.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	switch v := time.Duration(*d); {
+	case v == 0:
+		n.add(field, zeroAdvice)
+	case v > 0 && v%time.Millisecond != 0:
+		n.add(field, "%s is finer than a millisecond, the unit in which it is kept: write whole milliseconds", v)
+	}
+	return time.Duration(*d)
+}
+
+func (n *notes) count(field string, v *int) int {
+	if v == nil {
+		return 0
+	}
+	if *v == 0 {
+		n.add(field, zeroAdvice)
+	}
+	return *v
+}
+
+func (n *notes) float(field string, v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	if *v == 0 {
+		n.add(field, zeroAdvice)
+	}
+	return *v
+}
+
+// jitter 0 is a choice, and the domain writes it as a negative share.
+func (n *notes) jitter(v *float64) float64 {
+	switch {
+	case v == nil:
+		return 0
+	case *v == 0:
+		return job.NoJitter
+	case *v < 0:
+		n.add("retry.jitter", "%v is negative: give a share of the pause from 0 (none) to 1", *v)
+	}
+	return *v
+}
+
+func (n *notes) timing(expr string, seconds bool, zone *string, dst *api.DST, from, to *time.Time) job.Timing {
+	t := job.Timing{Expr: expr, Seconds: seconds}
+	if zone != nil {
+		if t.Zone = *zone; *zone == "" {
+			n.add("time_zone", `"" is no time zone: write an IANA name such as Europe/Berlin, or leave the field out for UTC`)
+		}
+	}
+	if dst != nil {
+		t.Gap, t.Fold = job.GapRule(dst.Gap), job.FoldRule(dst.Fold)
+	}
+	if from != nil {
+		t.StartsAt = from.UTC()
+	}
+	if to != nil {
+		t.EndsAt = to.UTC()
+	}
+	return t
+}
+
+func (n *notes) target(t *api.Target) job.Target {
+	if t == nil || t.HTTP == nil {
+		return job.Target{}
+	}
+	h := t.HTTP
+	out := &job.HTTPTarget{Method: h.Method, URL: h.URL, Headers: h.Headers}
+	payload := h.JSON
+	if bytes.Equal(payload, []byte("null")) {
+		payload = nil
+	}
+	switch {
+	case h.Body != nil && payload != nil:
+		n.add("target.http.json", "it is given together with body, and only one can be sent: leave one of the two out")
+	case h.Body != nil:
+		out.Body = []byte(*h.Body)
+	case payload != nil:
+		compact := jsontext.Value(payload)
+		_ = compact.Compact() // it has been decoded: it is JSON
+		out.Body = compact
+		out.Headers = withJSONType(h.Headers)
+	}
+	return job.Target{HTTP: out}
+}
+
+func withJSONType(headers map[string]string) map[string]string {
+	for name := range headers {
+		if http.CanonicalHeaderKey(name) == "Content-Type" {
+			return headers
+		}
+	}
+	out := map[string]string{"Content-Type": typeJSON}
+	for name, v := range headers {
+		out[name] = v
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/belfry-scheduler/belfry/gateway/api"
+)
+
+// route is one address of the API: what it accepts, what it answers, and who
+// does the work. The OpenAPI document and the checks of a request both follow
+// from it.
+type route struct {
+	method, path string
+	name         string // operationId
+	summary      string
+	details      string
+	params       []param
+	body         any      // nil: none; else a value of the type in the body
+	bodyTypes    []string // media types of the body; default JSON
+	bodyOptional bool
+	answers      map[int]any // status: a value of the type, or nil for an empty body
+	answerType   string      // media type of the answer; default JSON
+	errors       []int       // statuses of problems, beside those that every route has
+	stream       bool        // lives long: counted apart
+	vital        bool        // always admitted
+	handle       func(*call) error
+
+	query map[string]bool // its query parameters; true: may be repeated
+}
+
+// param is a parameter of a route.
+type param struct {
+	in, name string
+	about    string
+	kind     string // JSON schema type; default string
+	required bool
+	repeats  bool
+}
+
+func (rt *route) prepare() {
+	rt.query = map[string]bool{}
+	for _, p := range rt.params {
+		if p.in == "query" {
+			rt.query[p.name] = p.repeats
+		}
+	}
+}
+
+// Parameters that several routes have.
+var (
+	idParam = param{in: "path", name: "id", about: "The job_id.", required: true}
+	keyPar  = param{in: "header", name: "Idempotency-Key", about: "New for each new request, such as a UUID. A repeat with the same key and body gets the first answer, for 24 h; with another body, 422; while the first is being worked on, 409 with Retry-After."}
+	match   = param{in: "header", name: "If-Match", about: "The ETag that the job must still have, or * for any."}
+	dryPar  = param{in: "query", name: "validate_only", about: "true: answer what the job would be, with its next runs and warnings, and store nothing.", kind: "boolean"}
+	sizePar = param{in: "query", name: "page_size", about: "1 to 500; default 100. A page may be short although more follows: only the Link header tells.", kind: "integer"}
+	limPar  = param{in: "query", name: "limit", about: "Another name of page_size.", kind: "integer"}
+	tokPar  = param{in: "query", name: "page_token", about: "From the Link header of the page before; it belongs to one list with one filter."}
+)
+
+var filterPars = []param{
+	{in: "query", name: "label", about: "key=value; repeat it for more labels, all of which must match.", repeats: true},
+	{in: "query", name: "state", about: "active, paused, finished or error."},
+	{in: "query", name: "target", about: "A part of the target's URL, such as its host."},
+	{in: "query", name: "id_prefix", about: "What the job_id begins with."},
+	{in: "query", name: "next_run_before", about: "An RFC 3339 instant; jobs that have a next run before it."},
+}
+
+// routes is the whole API.
+func (g *Gateway) routes() []*route {
+	return append(append(g.jobRoutes(), g.manyRoutes()...), g.nodeRoutes()...)
+}
+
+func (g *Gateway) jobRoutes() []*route {
+	id := "/v1/jobs/{id}"
+	return []*route{
+		{
+			method: http.MethodPost, path: "/v1/jobs", name: "createJob", summary: "Create a job", handle: g.createJob,
+			details: "Without job_id an id is made from the request, so that a repeat with the same Idempotency-Key gets the same one.",
+			params:  []param{keyPar, dryPar}, body: api.JobRequest{},
+			answers: map[int]any{201: api.Job{}, 200: api.Job{}}, errors: []int{409, 413, 415, 422, 503},
+		}, {
+			method: http.MethodPut, path: id, name: "replaceJob", summary: "Create or replace a job under your own id", handle: g.replaceJob,
+			details: "What is left out takes its default, except paused. An identical replacement changes nothing.",
+			params:  []param{idParam, match, {in: "header", name: "If-None-Match", about: "*: create, never replace."}, dryPar}, body: api.JobRequest{},
+			answers: map[int]any{200: api.Job{}, 201: api.Job{}}, errors: []int{409, 412, 413, 415, 503},
+		}, {
+			method: http.MethodGet, path: id, name: "getJob", summary: "A job, its next runs, and why it does not run if it does not", handle: g.getJob,
+			params: []param{idParam}, answers: map[int]any{200: api.Job{}}, errors: []int{404, 503},
+		}, {
+			method: http.MethodPatch, path: id, name: "patchJob", summary: "Change what is named (RFC 7396)", handle: g.patchJob,
+			details: "A merge patch of the job: what is absent stays, null takes the default.",
+			params:  []param{idParam, match, dryPar}, body: api.JobRequest{}, bodyTypes: []string{typeMerge, typeJSON},
+			answers: map[int]any{200: api.Job{}}, errors: []int{404, 409, 412, 413, 415, 503},
+		}, {
+			method: http.MethodDelete, path: id, name: "deleteJob", summary: "Delete a job; its executions stay readable", handle: g.deleteJob,
+			params: []param{idParam, match}, answers: map[int]any{204: nil}, errors: []int{404, 412, 503},
+		}, {
+			method: http.MethodPost, path: id + "/pause", name: "pauseJob", summary: "Pause a job: what comes due is skipped", handle: g.pauseJob,
+			params: []param{idParam, keyPar}, body: api.PauseRequest{}, bodyOptional: true,
+			answers: map[int]any{200: api.Job{}}, errors: []int{404, 409, 415, 422, 503},
+		}, {
+			method: http.MethodPost, path: id + "/resume", name: "resumeJob", summary: "Resume a job with its next slot", handle: g.resumeJob,
+			params: []param{idParam, keyPar}, body: api.ResumeRequest{}, bodyOptional: true,
+			answers: map[int]any{200: api.Job{}}, errors: []int{404, 409, 415, 422, 503},
+		}, {
+			method: http.MethodPost, path: id + "/trigger", name: "triggerJob", summary: "Run a job now, beside its schedule", handle: g.triggerJob,
+			params: []param{idParam, keyPar}, answers: map[int]any{202: api.Triggered{}}, errors: []int{404, 409, 422, 503},
+		}, {
+			method: http.MethodGet, path: id + "/executions", name: "listExecutions", summary: "Executions of a job, newest first", handle: g.listExecutions,
+			details: "Ordered by scheduled_for, then execution_id, both descending. Consecutive slots with one fate are one element with range.",
+			params:  []param{idParam, sizePar, limPar, tokPar}, answers: map[int]any{200: []api.Execution{}}, errors: []int{404, 503},
+		}, {
+			method: http.MethodGet, path: "/v1/executions/{id}", name: "getExecution", summary: "An execution with its attempts", handle: g.getExecution,
+			params:  []param{{in: "path", name: "id", about: "The execution_id.", required: true}},
+			answers: map[int]any{200: api.ExecutionDetail{}}, errors: []int{404, 503},
+		},
+	}
+}
+
+func (g *Gateway) manyRoutes() []*route {
+	return []*route{
+		{
+			method: http.MethodGet, path: "/v1/jobs", name: "listJobs", summary: "Jobs", handle: g.listJobs,
+			details: "In the order in which they are stored, which is no order of names. A page may be short, even empty, although more follows.",
+			params:  append([]param{sizePar, limPar, tokPar}, filterPars...), answers: map[int]any{200: []api.Job{}}, errors: []int{503},
+		}, {
+			method: http.MethodPost, path: "/v1/jobs:import", name: "importJobs", summary: "Create or replace many jobs, one a line", handle: g.importJobs,
+			details: "Each line is a JobRequest with a job_id. Each is answered by one line, in order, after it is durable; answers come while lines are still being sent. A bad line gets an error, and the others go on.",
+			body:    api.JobRequest{}, bodyTypes: []string{typeNDJSON}, stream: true,
+			answers: map[int]any{200: api.ImportResult{}}, answerType: typeNDJSON, errors: []int{415},
+		}, {
+			method: http.MethodPost, path: "/v1/jobs:bulk", name: "bulkJobs", summary: "Pause, resume, delete or trigger a page of jobs", handle: g.bulkJobs,
+			details: "One call handles one page of what the filter selects and answers a line for each job; Link names the next page: send the same body there.",
+			params:  []param{keyPar, sizePar, limPar, tokPar}, body: api.BulkRequest{},
+			answers: map[int]any{200: api.BulkResult{}}, answerType: typeNDJSON, errors: []int{413, 415, 503},
+		}, {
+			method: http.MethodPost, path: "/v1/schedules/preview", name: "previewSchedule", summary: "What a schedule means", handle: g.previewSchedule,
+			body: api.PreviewRequest{}, answers: map[int]any{200: api.Preview{}}, errors: []int{413, 415},
+		}, {
+			method: http.MethodGet, path: "/v1/events", name: "watchEvents", summary: "What happens, as server-sent events", handle: g.watchEvents,
+			details: "From now on, or from after Last-Event-ID while the newest 10,000 events reach back that far; else `event: reset` comes first.",
+			params: []param{
+				{in: "query", name: "job_id", about: "Events of this job only."},
+				{in: "query", name: "type", about: "Events of this type only; ending in a dot, of all types that begin so: execution."},
+				{in: "header", name: "Last-Event-ID", about: "The id of the last event that was handled."},
+			},
+			answers: map[int]any{200: api.Event{}}, answerType: "text/event-stream", stream: true,
+		},
+	}
+}
+
+func (g *Gateway) nodeRoutes() []*route {
+	return []*route{
+		{
+			method: http.MethodGet, path: "/healthz", name: "healthz", summary: "Whether the process answers", handle: g.healthz, vital: true,
+			answers: map[int]any{200: health{}},
+		}, {
+			method: http.MethodGet, path: "/readyz", name: "readyz", summary: "Whether this node takes requests", handle: g.readyz, vital: true,
+			answers: map[int]any{200: health{}}, errors: []int{503},
+		}, {
+			method: http.MethodGet, path: "/metrics", name: "metrics", summary: "Prometheus metrics", handle: g.metricsPage, vital: true,
+			answers: map[int]any{200: ""}, answerType: "text/plain",
+		}, {
+			method: http.MethodGet, path: "/openapi.json", name: "openapi", summary: "This document", handle: g.openapiPage,
+			answers: map[int]any{200: map[string]any{}},
+		},
+	}
+}

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+)
+
+// plan is a compiled schedule with what there is to say about it.
+type plan struct {
+	timing      job.Timing
+	schedule    *job.Schedule
+	once        sync.Once
+	warnings    []string
+	description string
+}
+
+// words fills in what is only needed when a schedule is shown.
+func (p *plan) words() (warnings []string, description string) {
+	p.once.Do(func() { p.warnings, p.description = job.Warnings(p.timing), job.Describe(p.timing) })
+	return p.warnings, p.description
+}
+
+// next lists the first n instants after one, in UTC and on the wall clock.
+func (p *plan) next(after time.Time, n int) (utc []time.Time, local []string) {
+	utc, local = make([]time.Time, 0, n), make([]string, 0, n)
+	for len(utc) < n {
+		at, ok := p.schedule.Next(after)
+		if !ok {
+			break
+		}
+		utc, local = append(utc, at), append(local, p.schedule.In(at).Format(time.RFC3339Nano))
+		after = at
+	}
+	return utc, local
+}
+
+// maxPlans bounds the cache; when it is full it starts anew.
+const maxPlans = 4096
+
+// schedules remembers compiled schedules: many jobs share few expressions.
+// Timings with instants of their own are nearly unique, and are not kept.
+type schedules struct {
+	mu   sync.RWMutex
+	kept map[job.Timing]*plan
+}
+
+func newSchedules() *schedules { return &schedules{kept: map[job.Timing]*plan{}} }
+
+func (s *schedules) compile(t job.Timing) (*plan, error) {
+	shared := t.StartsAt.IsZero() && t.EndsAt.IsZero() && t.Anchor.IsZero() && !strings.Contains(t.Expr, ":")
+	if shared {
+		s.mu.RLock()
+		p := s.kept[t]
+		s.mu.RUnlock()
+		if p != nil {
+			return p, nil
+		}
+	}
+	schedule, err := job.Compile(t)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{timing: t, schedule: schedule}
+	if shared {
+		s.keep(t, p)
+	}
+	return p, nil
+}
+
+func (s *schedules) keep(t job.Timing, p *plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.kept) >= maxPlans {
+		clear(s.kept)
+	}
+	s.kept[t] = p
+}
+
+// isEvery tells whether an expression is an interval.
+func isEvery(expr string) bool { return strings.HasPrefix(strings.TrimSpace(expr), "@every") }
+
+// validate checks a normalised spec and returns its schedule.
+func (g *Gateway) validate(spec job.Spec) (*plan, []job.Problem) {
+	if bad := problemsOf(spec.Validate(g.cfg.Policy)); bad != nil {
+		return nil, bad
+	}
+	p, err := g.schedules.compile(spec.Schedule)
+	return p, problemsOf(err)
+}
+
+func problemsOf(err error) []job.Problem {
+	var bad *job.Invalid
+	if errors.As(err, &bad) {
+		return bad.Problems
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
+)
+
+// hidden stands for a stored secret in answers. Sent back, it keeps what is
+// stored.
+const hidden = "***"
+
+// secretWords are parts of names whose values are taken for secrets, and
+// secretNames are whole names; the same as for what targets answer.
+var (
+	secretWords = []string{"auth", "cookie", "token", "secret", "passw", "pwd", "apikey", "credential", "signature", "session", "jwt"}
+	secretNames = []string{"key", "sig", "code", "pass", "access", "sas"}
+)
+
+// sensitive tells whether the value of a header or parameter is shown to nobody.
+func sensitive(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) }) ||
+		slices.Contains(secretNames, name) || strings.HasSuffix(name, "-key") || strings.HasSuffix(name, "_key")
+}
+
+// maskHeaders hides the values of headers that carry secrets.
+func maskHeaders(headers map[string]string) map[string]string {
+	if len(headers) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(headers))
+	for name, v := range headers {
+		if sensitive(name) {
+			v = hidden
+		}
+		out[name] = v
+	}
+	return out
+}
+
+// maskURL hides the values of query parameters that carry secrets, and leaves
+// every other byte as it is.
+func maskURL(raw string) string {
+	return mapQuery(raw, func(string, int, string) string { return hidden })
+}
+
+// mapQuery replaces the value of each sensitive query parameter. nth counts the
+// parameters of one name.
+func mapQuery(raw string, value func(name string, nth int, old string) string) string {
+	base, query, found := strings.Cut(raw, "?")
+	if !found {
+		return raw
+	}
+	query, fragment, hasFragment := strings.Cut(query, "#")
+	pairs := strings.Split(query, "&")
+	seen := map[string]int{}
+	for i, pair := range pairs {
+		name, old, _ := strings.Cut(pair, "=")
+		if !sensitiveParam(name) {
+			continue
+		}
+		pairs[i] = name + "=" + value(name, seen[name], old)
+		seen[name]++
+	}
+	out := base + "?" + strings.Join(pairs, "&")
+	if hasFragment {
+		out += "#" + fragment
+	}
+	return out
+}
+
+// sensitiveParam judges the name of a query parameter as that of a header.
+func sensitiveParam(name string) bool {
+	plain, err := url.QueryUnescape(name)
+	if err != nil {
+		plain = name
+	}
+	return sensitive(plain)
+}
+
+// keepSecrets puts stored secrets in the place of ***.
+func keepSecrets(spec *job.Spec, old prior, problems *[]job.Problem) error {
+	h := spec.Target.HTTP
+	if h == nil || !mentionsHidden(h) {
+		return nil
+	}
+	before, err := old()
+	if err != nil {
+		return err
+	}
+	var stored *belfryv1.HTTPTarget
+	if before != nil {
+		stored = before.spec.GetTarget().GetHttp()
+	}
+	for name, v := range h.Headers {
+		if v != hidden || !sensitive(name) {
+			continue
+		}
+		secret, ok := headerOf(stored.GetHeaders(), name)
+		if !ok {
+			*problems = append(*problems, job.Refuse("target.http.headers."+name, `"***" stands for a stored secret, and none is stored under this name: send the value itself`).Problems...)
+			continue
+		}
+		h.Headers[name] = secret
+	}
+	h.URL = keepParams(h.URL, stored.GetUrl(), problems)
+	return nil
+}
+
+func mentionsHidden(h *job.HTTPTarget) bool {
+	for name, v := range h.Headers {
+		if v == hidden && sensitive(name) {
+			return true
+		}
+	}
+	return strings.Contains(h.URL, hidden)
+}
+
+func headerOf(headers map[string]string, name string) (string, bool) {
+	for n, v := range headers {
+		if http.CanonicalHeaderKey(n) == http.CanonicalHeaderKey(name) {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+func keepParams(raw, stored string, problems *[]job.Problem) string {
+	secrets := map[string][]string{}
+	mapQuery(stored, func(name string, _ int, old string) string {
+		secrets[name] = append(secrets[name], old)
+		return old
+	})
+	return mapQuery(raw, func(name string, nth int, value string) string {
+		switch {
+		case value != hidden:
+			return value
+		case nth < len(secrets[name]):
+			return secrets[name][nth]
+		}
+		*problems = append(*problems, job.Refuse("target.http.url", `"***" stands for a stored secret, and none is stored for the parameter %s: send the value itself`, clip(name)).Problems...)
+		return value
+	})
+}

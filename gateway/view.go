@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-scheduler/belfry/gateway/api"
+	"github.com/belfry-scheduler/belfry/messages"
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
+)
+
+// viewJob is a job as the API shows it, with the runs after an instant. It is a
+// function of its arguments.
+func (g *Gateway) viewJob(j *belfryv1.Job, at time.Time) *api.Job {
+	out := viewRow(j)
+	p, err := g.schedules.compile(messages.FromTiming(j.GetSpec().GetTiming()))
+	if err != nil {
+		return out // a job in error: its status says why
+	}
+	out.Warnings, out.ScheduleDescription = p.words()
+	if status := job.Status(j.GetStatus()); status != job.Active && status != job.Paused {
+		return out
+	}
+	after := at
+	if next := job.Instant(j.GetNextRun()); !next.IsZero() && !next.After(at) {
+		after = next.Add(-time.Millisecond) // due already, and still to come
+	}
+	out.NextRuns, out.NextRunsLocal = p.next(after, previewRuns)
+	return out
+}
+
+// viewRow is viewJob without what has to be computed from the schedule: the
+// form of a list.
+func viewRow(j *belfryv1.Job) *api.Job {
+	st := j.GetState()
+	out := &api.Job{
+		JobID: j.GetJobId(), JobSpec: viewSpec(j.GetSpec()),
+		Paused: j.GetStatus() == string(job.Paused), Status: j.GetStatus(), StatusReason: st.GetStatusReason(),
+		StatusSince: instant(st.GetStatusAt()), NotRunning: notRunning(j),
+		Generation: st.GetGeneration(), Revision: st.GetRevision(),
+		CreatedAt: instant(st.GetCreatedAt()), UpdatedAt: instant(st.GetUpdatedAt()), NextRun: instant(j.GetNextRun()),
+		InFlight: len(st.GetInFlight()),
+		Counts: &api.Counts{
+			Succeeded: st.GetSucceeded(), Failed: st.GetFailed(), Missed: st.GetMissed(),
+			Skipped: st.GetSkipped(), Cancelled: st.GetCancelled(),
+		},
+	}
+	if last := st.GetLast(); last != nil {
+		out.LastExecution = &api.LastExecution{
+			ExecutionID: last.GetExecutionId(), ScheduledFor: job.Instant(last.GetScheduledFor()),
+			Status: last.GetStatus(), FinishedAt: instant(last.GetFinishedAt()),
+		}
+	}
+	return out
+}
+
+// notRunning says why nothing more is started, if that is so.
+func notRunning(j *belfryv1.Job) string {
+	st := j.GetState()
+	why := func(text string) string {
+		if reason := st.GetStatusReason(); reason != "" {
+			text += ": " + reason
+		}
+		return text
+	}
+	switch job.Status(j.GetStatus()) {
+	case job.Paused:
+		return why("it is paused")
+	case job.Faulty:
+		return why("it is in error")
+	case job.Finished:
+		return why("nothing is due any more")
+	case job.Deleted:
+		return why("it has been deleted")
+	}
+	if since := st.GetBacklogSince(); since != 0 {
+		return fmt.Sprintf("max_outstanding: %d executions are unfinished, and slots since %s wait for them",
+			len(st.GetInFlight()), job.Instant(since).Format(time.RFC3339))
+	}
+	return ""
+}
+
+// viewSpec is the definition with its secrets masked.
+func viewSpec(s *belfryv1.JobSpec) api.JobSpec {
+	out := revealSpec(s)
+	if out.Target != nil && out.Target.HTTP != nil {
+		h := out.Target.HTTP
+		h.Headers, h.URL = maskHeaders(h.Headers), maskURL(h.URL)
+	}
+	return out
+}
+
+// revealSpec is the definition with everything in it.
+func revealSpec(s *belfryv1.JobSpec) api.JobSpec {
+	spec := messages.FromSpec(s)
+	t, r, c := spec.Schedule, spec.Retry, spec.CatchUp
+	jitter := max(r.Jitter, 0)
+	return api.JobSpec{
+		Description: spec.Description, Labels: spec.Labels,
+		ScheduleExpr: t.Expr, Seconds: t.Seconds, TimeZone: &t.Zone,
+		DST:      &api.DST{Gap: string(t.Gap), Fold: string(t.Fold)},
+		StartsAt: ptrTime(t.StartsAt), EndsAt: ptrTime(t.EndsAt),
+		Target: viewTarget(spec.Target), Timeout: ptrDuration(spec.Timeout),
+		Retry: &api.Retry{
+			MaxAttempts: &r.MaxAttempts, InitialBackoff: ptrDuration(r.InitialBackoff), Multiplier: &r.Multiplier,
+			MaxBackoff: ptrDuration(r.MaxBackoff), Jitter: &jitter, MaxElapsed: ptrDuration(r.MaxElapsed),
+		},
+		CatchUp: &api.CatchUp{
+			Policy: string(c.Policy), Max: &c.Max, Window: ptrDuration(c.Window), Grace: ptrDuration(c.Grace),
+		},
+		MaxOutstanding: &spec.MaxOutstanding,
+	}
+}
+
+func viewTarget(t job.Target) *api.Target {
+	if t.HTTP == nil {
+		return nil
+	}
+	h := &api.HTTPTarget{Method: t.HTTP.Method, URL: t.HTTP.URL, Headers: t.HTTP.Headers}
+	switch {
+	case len(t.HTTP.Body) == 0:
+	case isCompactJSON(t.HTTP):
+		h.JSON = t.HTTP.Body
+	default:
+		body := string(t.HTTP.Body)
+		h.Body = &body
+	}
+	return &api.Target{HTTP: h}
+}
+
+// isCompactJSON tells whether a body can be shown as json and comes back byte
+// for byte when it is sent again.
+func isCompactJSON(h *job.HTTPTarget) bool {
+	if kind, ok := headerOf(h.Headers, "Content-Type"); !ok || kind != typeJSON {
+		return false
+	}
+	v := jsontext.Value(h.Body).Clone()
+	return v.IsValid() && v.Compact() == nil && bytes.Equal(v, h.Body) && !bytes.Equal(v, []byte("null"))
+}
+
+func instant(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := job.Instant(ms)
+	return &t
+}
+
+func ptrTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func ptrDuration(d time.Duration) *api.Duration {
+	v := api.Duration(d)
+	return &v
+}

@@ -1,0 +1,183 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// crashPointsEnv sets how many power cuts are tried.
+const crashPointsEnv = "BELFRY_CRASH_POINTS"
+
+const defaultCrashPoints = 200
+
+// number is an environment variable's, or what it is by default.
+func number(env string, byDefault int) int {
+	if n, err := strconv.Atoi(os.Getenv(env)); err == nil && n > 0 {
+		return n
+	}
+	return byDefault
+}
+
+// TestPowerCut cuts the power before and after every sync of every file while
+// four partitions are written, with a random part of the unsynced data on disk.
+func TestPowerCut(t *testing.T) {
+	cuts := &powerCuts{
+		script: newScript(t), ctx: t.Context(), disk: vfs.NewCrashableMem(),
+		left: number(crashPointsEnv, defaultCrashPoints), made: make(chan powerCut, 8),
+	}
+	cuts.rng = rand.New(rand.NewPCG(cuts.script.seed, 1))
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(cuts.check)
+	}
+	s := openMem(t, &syncHook{FS: cuts.disk, hook: cuts.cut})
+	for _, err := range cuts.script.run(t.Context(), s, &cuts.progress, cuts.more) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+	if cuts.err != nil {
+		t.Fatal(cuts.err)
+	}
+	flushes := s.db.Metrics().Flush.Count
+	t.Logf("%d power cuts over %v steps, %d flushes, %d compactions", cuts.tried,
+		load(&cuts.progress.acknowledged), flushes, s.db.Metrics().Compact.Count)
+	if flushes == 0 {
+		t.Error("no flush was among them")
+	}
+}
+
+// powerCut is what one has left, and what is known about it.
+type powerCut struct {
+	number, kept int
+	disk         *vfs.MemFS
+	lo, hi       [scriptPartitions]int64
+}
+
+type powerCuts struct {
+	script   script
+	ctx      context.Context
+	disk     *vfs.MemFS
+	progress progress
+	made     chan powerCut // closed with the last one
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	left  int
+	tried int
+	err   error
+}
+
+func (c *powerCuts) more() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left > 0
+}
+
+// cut is called at a sync. What was acknowledged before it must survive, and
+// nothing can be there that was not begun after it.
+func (c *powerCuts) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == 0 {
+		return
+	}
+	c.left--
+	c.tried++
+	cut := powerCut{number: c.tried, kept: []int{0, 0, 30, 60, 90, 100}[c.rng.IntN(6)]}
+	cut.lo = load(&c.progress.acknowledged)
+	cut.disk = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: cut.kept, RNG: c.rng})
+	cut.hi = load(&c.progress.begun)
+	c.made <- cut
+	if c.left == 0 {
+		close(c.made)
+	}
+}
+
+// check tries what the power cuts have left.
+func (c *powerCuts) check() {
+	for cut := range c.made {
+		if err := c.recover(cut.disk, cut.lo, cut.hi, cut.number%4 == 0); err != nil {
+			c.mu.Lock()
+			c.err = errors.Join(c.err, fmt.Errorf("power cut %d, %d %% of the unsynced data kept: %w", cut.number, cut.kept, err))
+			c.mu.Unlock()
+		}
+	}
+}
+
+// recover opens what a power cut has left and checks it; with again, it goes on
+// for some steps and cuts the power once more.
+func (c *powerCuts) recover(disk *vfs.MemFS, lo, hi [scriptPartitions]int64, again bool) (err error) {
+	s, err := Open(small(disk))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	found, err := c.script.verifyAll(c.ctx, s, lo, hi)
+	if err != nil || !again {
+		return err
+	}
+	for partition := range int32(scriptPartitions) {
+		for range 3 {
+			found[partition]++
+			if err := c.script.play(c.ctx, s, partition, found[partition]); err != nil {
+				return err
+			}
+		}
+	}
+	return c.recover(disk.CrashClone(vfs.CrashCloneCfg{}), found, found, false)
+}
+
+// syncHook calls hook before and after every sync.
+type syncHook struct {
+	vfs.FS
+	hook func()
+}
+
+func (h *syncHook) file(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &hookedFile{File: f, hook: h.hook}, nil
+}
+
+func (h *syncHook) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return h.file(h.FS.Create(name, category))
+}
+
+func (h *syncHook) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return h.file(h.FS.ReuseForWrite(oldname, newname, category))
+}
+
+func (h *syncHook) OpenDir(name string) (vfs.File, error) { return h.file(h.FS.OpenDir(name)) }
+
+type hookedFile struct {
+	vfs.File
+	hook func()
+}
+
+func (f *hookedFile) around(sync func() error) error {
+	f.hook()
+	defer f.hook()
+	return sync()
+}
+
+func (f *hookedFile) Sync() error     { return f.around(f.File.Sync) }
+func (f *hookedFile) SyncData() error { return f.around(f.File.SyncData) }
+
+func (f *hookedFile) SyncTo(length int64) (full bool, err error) {
+	err = f.around(func() (err error) {
+		full, err = f.File.SyncTo(length)
+		return err
+	})
+	return full, err
+}
