@@ -12,6 +12,8 @@
 //	            whoever started it takes the fence again, under a new epoch, and
 //	            a new actor loads. It is never restarted in place, because a
 //	            restart would keep the old fence and lose the queue of batches.
+//	host        Stop. It holds the fences of all partitions of the node, so the
+//	            node ends with it and another takes over.
 //	worker      Restart, with a growing pause. What it holds (running calls and
 //	            results that nobody acknowledged) lives outside of the actor, so
 //	            a restart loses one message; calls that were running end as

@@ -80,14 +80,14 @@ func TestBulkThatIsRefused(t *testing.T) {
 	b := setup(t)
 	b.create(`"job_id":"a"`)
 	for body, location := range map[string]string{
-		`{"action":"delete"}`:                                       "body.filter",
-		`{"action":"delete","filter":{}}`:                           "body.filter",
+		`{"action":"delete"}`:                                        "body.filter",
+		`{"action":"delete","filter":{}}`:                            "body.filter",
 		`{"action":"delete","filter":{"state":"active"},"all":true}`: "body.all",
-		`{"action":"explode","all":true}`:                           "body.action",
-		`{"action":"delete","filter":{"state":"x"}}`:                "body.filter.state",
-		`{"action":"delete","filter":{"colour":"x"}}`:               "body.filter.colour",
-		`{"action":"delete","filter":{"next_run_before":"soon"}}`:   "body.filter.next_run_before",
-		`{"action":"pause","all":true,"reason":"a\nb"}`:             "body.reason",
+		`{"action":"explode","all":true}`:                            "body.action",
+		`{"action":"delete","filter":{"state":"x"}}`:                 "body.filter.state",
+		`{"action":"delete","filter":{"colour":"x"}}`:                "body.filter.colour",
+		`{"action":"delete","filter":{"next_run_before":"soon"}}`:    "body.filter.next_run_before",
+		`{"action":"pause","all":true,"reason":"a\nb"}`:              "body.reason",
 	} {
 		b.do("POST", "/v1/jobs:bulk", body).refused(location)
 	}

@@ -176,7 +176,9 @@ func TestRanges(t *testing.T) {
 	b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"0 * * * *","target":"https://example.com"}`).want(201)
 	b.succeed(2, start)
 	b.do("POST", "/v1/jobs/a/pause", "").want(200)
-	list := func() []api.Execution { return read[[]api.Execution](b.do("GET", "/v1/jobs/a/executions", "").want(200)) }
+	list := func() []api.Execution {
+		return read[[]api.Execution](b.do("GET", "/v1/jobs/a/executions", "").want(200))
+	}
 	if n := len(list()); n != 2 {
 		t.Fatalf("%d elements", n)
 	}

@@ -116,7 +116,7 @@ func headAsGet(r *http.Request) *http.Request {
 func (g *Gateway) run(rt *route, w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	rec := &recorder{ResponseWriter: w}
-	c := &call{g: g, w: rec, r: r, route: rt, id: g.requestID(r)}
+	c := &call{g: g, w: rec, server: w, r: r, route: rt, id: g.requestID(r)}
 	h := w.Header()
 	h.Set("X-Request-Id", c.id)
 	h.Set("X-Content-Type-Options", "nosniff")

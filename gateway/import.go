@@ -123,29 +123,36 @@ func newImporter(g *Gateway, ctx context.Context) *importer {
 	}
 }
 
-// run carries the import to its end: every line that was read is answered.
+// run carries the import to its end: every line that was read is answered. The
+// first part to fail ends the others.
 func (im *importer) run(body *patientReader, out *lines) error {
-	group, ctx := errgroup.WithContext(im.ctx)
+	ctx, cancel := context.WithCancel(im.ctx)
 	im.ctx, body.ctx = ctx, ctx
 	stop := context.AfterFunc(ctx, body.giveUp)
-	defer stop()
-	for range min(runtime.GOMAXPROCS(0), 4) {
-		group.Go(func() error {
-			for ch := range im.work {
-				im.parse(ch)
+	var parts errgroup.Group
+	part := func(do func() error) {
+		parts.Go(func() error {
+			err := do()
+			if err != nil {
+				cancel()
 			}
-			return nil
+			return err
 		})
 	}
-	group.Go(func() error { im.dispatch(); return nil })
+	for range min(runtime.GOMAXPROCS(0), 4) {
+		part(im.parseAll)
+	}
 	box := newOutbox(outboxBytes)
-	group.Go(func() error { return box.drain(out) })
-	group.Go(func() error { defer box.close(); return im.collect(box) })
+	part(im.dispatch)
+	part(func() error { return box.drain(out) })
+	part(func() error { defer box.close(); return im.collect(box) })
 	err := im.read(body)
 	close(im.work)
 	close(im.ordered)
 	close(im.pending)
-	err = errors.Join(group.Wait(), err)
+	err = errors.Join(parts.Wait(), err)
+	stop() // before the end of ctx, which must not touch the connection's next request
+	cancel()
 	im.driving.Wait()
 	return err
 }
@@ -234,6 +241,13 @@ func (im *importer) send(ch *chunk) error {
 	case <-im.ctx.Done():
 		return im.ctx.Err()
 	}
+}
+
+func (im *importer) parseAll() error {
+	for ch := range im.work {
+		im.parse(ch)
+	}
+	return nil
 }
 
 // parse turns the lines of a chunk into commands.

@@ -29,7 +29,7 @@ type lane struct {
 // dispatch gathers parsed lines into waves and hands each wave to the lanes. A
 // wave ends when it is large, when it is old, or when the sender pauses: then
 // it may be waiting for answers.
-func (im *importer) dispatch() {
+func (im *importer) dispatch() error {
 	w := wave{im: im, pause: time.NewTimer(wavePause)}
 	defer w.pause.Stop()
 	for {
@@ -37,7 +37,7 @@ func (im *importer) dispatch() {
 		case ch, ok := <-im.ordered:
 			if !ok {
 				w.flush()
-				return
+				return nil
 			}
 			<-ch.parsed
 			w.add(ch)

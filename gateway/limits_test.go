@@ -177,4 +177,3 @@ func TestConfigNamesTheField(t *testing.T) {
 type oddOwners struct{ Owners }
 
 func (oddOwners) Partitions() int { return 17 }
-

@@ -124,7 +124,10 @@ func TestAPageReadsABoundedNumberOfRows(t *testing.T) {
 		fmt.Fprintf(&body, `{"job_id":"j%d","schedule_expr":"@daily","target":"https://example.com"}`+"\n", i)
 	}
 	b.do("POST", "/v1/jobs:import", body.String(), "Content-Type", typeNDJSON).want(200)
-	r := b.do("GET", "/v1/jobs?target=nowhere", "").want(200)
+	r := b.do("GET", "/v1/jobs?target=nowhere", "")
+	if r.StatusCode != 200 {
+		t.Fatal(b.log.String(), b.store.Healthy())
+	}
 	if r.text != "[]" || next(r) == "" {
 		t.Errorf("after %d rows: %s, next %q", maxRowsRead, r.text, next(r))
 	}
@@ -188,4 +191,3 @@ func TestWhyItDoesNotRun(t *testing.T) {
 		t.Errorf("finished: %q", got)
 	}
 }
-

@@ -50,12 +50,9 @@ func (o *outbox) close() {
 
 // drain writes what is put until the outbox is closed and empty.
 func (o *outbox) drain(out *lines) error {
-	var spare []byte
+	var spare []byte // never the array that puts go to
 	for {
-		o.mu.Lock()
-		b, ended := o.held, o.ended
-		o.held = spare[:0]
-		o.mu.Unlock()
+		b, ended := o.take(spare)
 		if len(b) == 0 {
 			if ended {
 				return nil
@@ -67,8 +64,18 @@ func (o *outbox) drain(out *lines) error {
 		if out.write(b); out.err != nil {
 			return out.err
 		}
-		spare = b
+		spare = b[:0]
 	}
+}
+
+// take returns all that is held, and holds what comes next in spare.
+func (o *outbox) take(spare []byte) (b []byte, ended bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.held) > 0 {
+		b, o.held = o.held, spare
+	}
+	return b, o.ended
 }
 
 func signal(ch chan struct{}) {

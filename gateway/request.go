@@ -27,12 +27,13 @@ const (
 
 // call is one request on its way through a route.
 type call struct {
-	g     *Gateway
-	w     http.ResponseWriter
-	r     *http.Request
-	route *route
-	id    string // request id
-	query url.Values
+	g      *Gateway
+	w      http.ResponseWriter
+	r      *http.Request
+	route  *route
+	id     string // request id
+	query  url.Values
+	server http.ResponseWriter // the server's own, which closes a connection that sends too much
 }
 
 // pathID is the path's {id} as the client meant it: percent-escapes undone,
@@ -152,13 +153,14 @@ func (c *call) body(optional bool, types ...string) ([]byte, error) {
 	}
 	limit := c.g.cfg.Limits.Body
 	if c.r.ContentLength > limit {
+		c.w.Header().Set("Connection", "close") // rather than read on to the end
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
 	var buf bytes.Buffer
 	if c.r.ContentLength > 0 {
 		buf.Grow(int(c.r.ContentLength) + bytes.MinRead)
 	}
-	if _, err := buf.ReadFrom(http.MaxBytesReader(c.w, c.r.Body, limit)); err != nil {
+	if _, err := buf.ReadFrom(http.MaxBytesReader(c.server, c.r.Body, limit)); err != nil {
 		return nil, bodyError(err)
 	}
 	return buf.Bytes(), nil

@@ -3,6 +3,7 @@ package execution
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -138,7 +139,7 @@ func (w *worker) dispatched(ctx actor.Context, d *belfryv1.Dispatch) {
 
 func (w *worker) begin(ctx actor.Context, h *held) {
 	w.ledger.spawned++
-	child, err := ctx.SpawnNamed(w.executions, fmt.Sprint("e", w.ledger.spawned))
+	child, err := ctx.SpawnNamed(w.executions, "e"+strconv.FormatInt(w.ledger.spawned, 36))
 	if err != nil {
 		w.ended(ctx, h, internal(h.delivery, err))
 		return

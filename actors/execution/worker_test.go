@@ -235,6 +235,20 @@ func TestARepeatedDispatchOfARunningCallChangesNothing(t *testing.T) {
 	})
 }
 
+func TestAnExecutionActorEndsWithItsCall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, got := stage(t, config(1, delivererFunc(success)))
+		w.dispatch(0, numbered(0, 1))
+		next[*belfryv1.Results](t, got)
+		synctest.Wait()
+		child := actor.NewPID(w.worker.GetAddress(), w.worker.GetId()+"/e1")
+		if _, there := w.f.System().ProcessRegistry.Get(child); there {
+			t.Error("the actor is still there")
+		}
+		w.close()
+	})
+}
+
 func TestResultsTravelTogether(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -109,6 +109,22 @@ func TestClockSteppedBack(t *testing.T) {
 	}
 }
 
+// The heap is for clocks that step back: otherwise it stays empty, and the
+// wheel does not run ahead of the clock.
+func TestNothingIsBehindWhileTheClockRuns(t *testing.T) {
+	w := New[string](0)
+	for now := int64(0); now < 100_000; now += 37 {
+		for w.Pop(now) != nil {
+		}
+		for _, in := range []int64{0, 1, 63, 64, 5000, 1 << 30} {
+			add(w, "x", now+in)
+		}
+		if n := len(w.behind.entries); n != 0 {
+			t.Fatalf("at %d there are %d timers behind", now, n)
+		}
+	}
+}
+
 func TestScheduleAndCancelBetweenPops(t *testing.T) {
 	w := New[string](0)
 	a, b, c := add(w, "a", 10), add(w, "b", 10), add(w, "c", 10)

@@ -110,8 +110,8 @@ func report(w io.Writer, code int, err error) {
 func reportProblem(w io.Writer, err error, p *api.Problem) {
 	doing := strings.TrimSuffix(err.Error(), p.Error())
 	what := p.Detail
-	if what == "" {
-		what = p.Title
+	if what == "" || len(p.Errors) > 0 && p.Title != "" {
+		what = p.Title // the detail repeats the first of the errors
 	}
 	fmt.Fprintf(w, "Error: %s%s\n", doing, output.Printable(what))
 	for _, e := range p.Errors {

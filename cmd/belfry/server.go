@@ -48,7 +48,7 @@ func (a *app) runServer(ctx context.Context, s config.Server) error {
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
-	log.Info(spawn.Listening, "url", n.URL(), "data_dir", cfg.DataDir, "version", cfg.Version, "pid", os.Getpid())
+	a.logger(config.Server{LogFormat: s.LogFormat}).Info(spawn.Listening, "url", n.URL(), "data_dir", cfg.DataDir, "version", cfg.Version, "pid", os.Getpid())
 	go announce(ctx, n, log)
 	failure := untilDone(ctx, n)
 	log.Info("draining", "timeout", cfg.DrainTimeout.String())

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
 
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
@@ -55,6 +57,35 @@ func TestCommitsShareAnFsync(t *testing.T) {
 func visible(t *testing.T, s *Store, partition int) error {
 	_, err := s.Get(t.Context(), int32(partition), 1, "x", "")
 	return err
+}
+
+// TestSlowDisk has a caller wait for a partition whose commit hangs in its
+// fsync. Its context ends the wait, and nothing of it is written.
+func TestSlowDisk(t *testing.T) {
+	gate := &syncGate{FS: vfs.NewMem(), held: make(chan struct{}), release: make(chan struct{})}
+	s := openMem(t, gate)
+	c := newChain(t, s, 0)
+	gate.hold()
+	slow := make(chan error)
+	go func() { slow <- c.commit(persistence.Batch{}) }()
+	<-gate.held
+	ctx, cancel := context.WithCancel(t.Context())
+	impatient := make(chan error)
+	go func() {
+		_, err := s.Acquire(ctx, persistence.Fence{}, persistence.Owner{Node: "b"}, uuid.New())
+		impatient <- err
+	}()
+	cancel()
+	if err := <-impatient; !errors.Is(err, job.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("acquire: got error %v, want ErrUnavailable and the context's", err)
+	}
+	close(gate.release)
+	if err := <-slow; err != nil {
+		t.Error(err)
+	}
+	if f, err := s.ReadFence(t.Context(), 0); err != nil || f != c.held {
+		t.Errorf("fence: got %v, %v, want %v", f, err, c.held)
+	}
 }
 
 // syncGate counts the syncs of the log from hold on, and keeps the first of

@@ -3,6 +3,7 @@ package embedded
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -18,7 +19,8 @@ const (
 
 const (
 	minMemTableBytes = 256 << 10
-	memTableCount    = 4       // memtables at most, the one being written included; then commits wait for a flush
+	memTableCount    = 4 // memtables at most, the one being written included; then commits wait for a flush
+	stalled          = "commits wait: the disk does not keep up"
 	bytesPerSync     = 1 << 20 // written back in pieces of this size, so that an fsync finds little to do
 )
 
@@ -92,12 +94,16 @@ func (c Config) options(f *fault, fs vfs.FS, lock *pebble.Lock) *pebble.Options 
 		BytesPerSync:                bytesPerSync,
 		WALBytesPerSync:             bytesPerSync,
 		MaxOpenFiles:                1024,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, max(1, runtime.GOMAXPROCS(0)/2) },
 		// Named, not "newest": a newer library must not silently make a
 		// directory that the previous release cannot open.
 		FormatMajorVersion: pebble.FormatWALSyncChunks,
 		EventListener: &pebble.EventListener{
 			BackgroundError: f.background,
-			DataCorruption:  func(info pebble.DataCorruptionInfo) { f.Fatalf("%s", info) },
+			WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+				c.Logger.Warn(stalled, "dir", c.Dir, "reason", info.Reason)
+			},
+			DataCorruption: func(info pebble.DataCorruptionInfo) { f.Fatalf("%s", info) },
 		},
 	}
 	for i := range o.Levels {

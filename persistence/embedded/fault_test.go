@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
@@ -108,6 +109,55 @@ func failDisk(t *testing.T, fails func(errorfs.Op) bool) {
 	}
 }
 
+// TestFailureEndsStall breaks the disk while commits wait for a flush: they
+// have to be let go.
+func TestFailureEndsStall(t *testing.T) {
+	sc := newScript(t)
+	disk := vfs.NewMem()
+	waiting := &listener{text: stalled, heard: make(chan struct{})}
+	cfg := small(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".sst") && op.Kind == errorfs.OpFileWrite {
+			<-waiting.heard
+			return errorfs.ErrInjected
+		}
+		return nil
+	})))
+	cfg.Logger = slog.New(waiting)
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p progress
+	for partition, err := range sc.run(t.Context(), s, &p, func() bool { return true }) {
+		if !errors.Is(err, job.ErrUnavailable) || !errors.Is(err, errorfs.ErrInjected) {
+			t.Errorf("partition %d ends with error %v", partition, err)
+		}
+	}
+	mustClose(t, s)
+	s = openMem(t, disk)
+	if _, err := sc.verifyAll(t.Context(), s, load(&p.acknowledged), load(&p.begun)); err != nil {
+		t.Error(err)
+	}
+}
+
+// listener is a log handler that waits for a message.
+type listener struct {
+	text  string
+	heard chan struct{}
+	once  sync.Once
+}
+
+func (l *listener) Enabled(context.Context, slog.Level) bool { return true }
+func (l *listener) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *listener) WithGroup(string) slog.Handler            { return l }
+
+func (l *listener) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == l.text {
+		l.once.Do(func() { close(l.heard) })
+	}
+	return nil
+}
+
 // TestFrozenDirectory checks that nothing reaches the disk after a failure, not
 // even by the shutdown.
 func TestFrozenDirectory(t *testing.T) {
@@ -145,7 +195,7 @@ func TestFailureUnderWay(t *testing.T) {
 	disk := vfs.NewMem()
 	var s *Store
 	armed := false
-	s = openMem(t, &syncHook{FS: disk, hook: func() {
+	s = openMem(t, &syncHook{FS: disk, hook: func(string) {
 		if armed {
 			s.fault.fail(syscall.EIO)
 		}

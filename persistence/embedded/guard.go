@@ -16,16 +16,17 @@ import (
 // Pebble cannot live with a failed write of its log or manifest: it calls
 // Fatalf, or panics while it holds locks that every other commit waits for. So
 // it is not told. The commit that depends on the write learns of it from the
-// fault, which is set before the operation returns. Data files are another
-// matter, since pebble reads them back: their errors are returned, the flush or
-// compaction fails, and that is all.
+// fault, which is set before the operation returns. A failed write of a data
+// file it is told, since it would read the file back; the flush is repeated, and
+// then goes to a file in memory, as all files do that are made after the freeze.
+// So commits that wait for the flush come to their end, and pebble can be closed.
 //
 // Until arm is called errors are returned as they are, and Open fails on them.
 type guard struct {
 	vfs.FS
 	fault *fault
 	armed atomic.Bool
-	void  *vfs.MemFS // for the files that pebble wants after the freeze
+	void  *vfs.MemFS // the files made after the freeze, by their base names
 }
 
 func newGuard(fs vfs.FS, f *fault) *guard {
@@ -37,9 +38,9 @@ func (g *guard) arm() { g.armed.Store(true) }
 // frozen tells whether nothing may be changed any more.
 func (g *guard) frozen() bool { return g.armed.Load() && g.fault.err() != nil }
 
-// do runs an operation that changes the directory. returned tells whether
-// pebble hears of its failure.
-func (g *guard) do(returned bool, what, name string, op func() error) error {
+// do runs an operation that changes the directory. told says whether pebble
+// hears of its failure.
+func (g *guard) do(told bool, what, name string, op func() error) error {
 	if !g.armed.Load() {
 		return op()
 	}
@@ -51,42 +52,57 @@ func (g *guard) do(returned bool, what, name string, op func() error) error {
 		err = fmt.Errorf("%s %s: %w", what, name, err)
 		g.fault.fail(err)
 	}
-	if returned {
+	if told {
 		return err
 	}
 	return nil
 }
 
-// isData tells the files that pebble reads back while it runs.
-func isData(name string) bool {
-	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
-}
-
-// open is do for the operations that make a file.
-func (g *guard) open(what, name string, op func() (vfs.File, error)) (vfs.File, error) {
-	var f vfs.File
-	data := isData(name)
-	err := g.do(data, what, name, func() (err error) {
-		f, err = op()
-		return err
-	})
+// make is do for the operations that make a file, or open one to change it.
+func (g *guard) make(what, name string, op func() (vfs.File, error)) (vfs.File, error) {
+	if g.frozen() {
+		return g.void.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
+	}
+	f, err := op()
 	if err != nil {
 		if f != nil {
 			err = errors.Join(err, f.Close())
 		}
-		return nil, err
-	}
-	if f == nil {
+		if !g.armed.Load() {
+			return nil, err
+		}
+		g.fault.fail(fmt.Errorf("%s %s: %w", what, name, err))
 		return g.void.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
 	}
+	data := strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 	return &guardFile{File: f, guard: g, name: name, data: data}, nil
+}
+
+// Open is part of vfs.FS.
+func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if g.frozen() {
+		if f, err := g.void.Open(g.PathBase(name), opts...); err == nil {
+			return f, nil
+		}
+	}
+	return g.FS.Open(name, opts...)
+}
+
+// Stat is part of vfs.FS.
+func (g *guard) Stat(name string) (vfs.FileInfo, error) {
+	if g.frozen() {
+		if info, err := g.void.Stat(g.PathBase(name)); err == nil {
+			return info, nil
+		}
+	}
+	return g.FS.Stat(name)
 }
 
 // Create is part of vfs.FS. A manifest is in its directory for good before it
 // is returned: pebble names it in a marker file next, and after a power cut that
 // kept the marker and not the manifest the store could not be opened.
 func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return g.open("create", name, func() (vfs.File, error) {
+	return g.make("create", name, func() (vfs.File, error) {
 		f, err := g.FS.Create(name, category)
 		if err == nil && strings.HasPrefix(g.PathBase(name), "MANIFEST-") {
 			err = g.syncDirectory(g.PathDir(name))
@@ -105,17 +121,17 @@ func (g *guard) syncDirectory(name string) error {
 
 // OpenReadWrite is part of vfs.FS.
 func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, category, opts...) })
+	return g.make("open", name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, category, opts...) })
 }
 
 // ReuseForWrite is part of vfs.FS.
 func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return g.open("reuse", newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, category) })
+	return g.make("reuse", newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, category) })
 }
 
 // OpenDir is part of vfs.FS. The directory is opened to be synced.
 func (g *guard) OpenDir(name string) (vfs.File, error) {
-	return g.open("open", name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
+	return g.make("open", name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
 }
 
 // Link is part of vfs.FS.

@@ -3,7 +3,6 @@ package embedded
 import (
 	"encoding/binary"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -144,12 +143,11 @@ func decodeSpec(value []byte, r *persistence.Row) error {
 	return d.err()
 }
 
-// appendLabels is the value of a row's labels part: in their order, so that
-// equal labels are equal bytes.
+// appendLabels is the value of a row's labels part.
 func appendLabels(b []byte, labels map[string]string) []byte {
 	b = binary.AppendUvarint(append(b, format), uint64(len(labels)))
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		b = appendString(appendString(b, k), labels[k])
+	for k, v := range labels {
+		b = appendString(appendString(b, k), v)
 	}
 	return b
 }

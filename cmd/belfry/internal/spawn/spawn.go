@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// Listening is the message of the line in a server's log that has its URL.
+// Listening is the message of the line in a server's log that has its URL. It is
+// written at every log level.
 const Listening = "listening"
 
 // Config is what to start.
@@ -46,7 +47,7 @@ type Server struct {
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	args := append([]string{"server", "--data-dir", cfg.DataDir, "--listen", "127.0.0.1:0", "--log-format", "json"}, cfg.Args...)
 	s := &Server{cfg: cfg, cmd: exec.Command(cfg.Binary, args...), drained: make(chan struct{})}
-	s.cmd.Env = withoutSettings(os.Environ())
+	s.cmd.Env, s.cmd.SysProcAttr = withoutSettings(os.Environ()), ownGroup()
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,100 @@
+package execution
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+const benchOwners = 16
+
+// run sends b.N deliveries from 16 owners through a worker with 512 slots and
+// waits until all are reported. Owners here commit nothing.
+func run(b *testing.B, d Deliverer, make func(partition int32, n int) *belfryv1.Delivery) {
+	w := newWorld(b, benchOwners, b.N, config(512, d))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for p, pid := range w.owners {
+		var ds work
+		for n := p; n < b.N; n += benchOwners {
+			ds = append(ds, make(int32(p), n))
+		}
+		w.f.System().Root.Send(pid, ds)
+	}
+	<-w.all
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+	w.close()
+}
+
+// BenchmarkWorker is the whole path but for the call itself.
+func BenchmarkWorker(b *testing.B) {
+	run(b, delivererFunc(success), numbered)
+}
+
+func sink(b *testing.B) string {
+	return serve(b, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+}
+
+// BenchmarkWorkerHTTP calls a server in this process; compare it with
+// BenchmarkHTTPClient.
+func BenchmarkWorkerHTTP(b *testing.B) {
+	url := sink(b)
+	run(b, target(b, func(c *TargetConfig) { c.Slots = 512 }), func(p int32, n int) *belfryv1.Delivery {
+		return delivery(url, func(d *belfryv1.Delivery, _ *belfryv1.HTTPTarget) { d.ExecutionId = fmt.Sprintf("p%d-%d", p, n) })
+	})
+}
+
+// BenchmarkHTTPClient is 64 loops over http.Client with as many kept
+// connections and the same headers: what the machine can do at best.
+func BenchmarkHTTPClient(b *testing.B) {
+	const loops = 64
+	url := sink(b)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConns: loops, MaxIdleConnsPerHost: loops}}
+	b.Cleanup(client.CloseIdleConnections)
+	t := target(b)
+	work := make(chan struct{})
+	var all sync.WaitGroup
+	for range loops {
+		all.Go(func() {
+			for range work {
+				req, _ := http.NewRequest("POST", url, strings.NewReader(`{"a":1}`))
+				req.Header.Set("Content-Type", "application/json")
+				t.identify(req.Header, delivery(url), 1)
+				res, err := client.Do(req)
+				if err != nil {
+					b.Error(err)
+					continue
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			}
+		})
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		work <- struct{}{}
+	}
+	close(work)
+	all.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+}
+
+// BenchmarkTarget is one call after another.
+func BenchmarkTarget(b *testing.B) {
+	url := sink(b)
+	t := target(b)
+	d := delivery(url)
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := t.Deliver(b.Context(), d, 1); r.GetOutcome() != succeededOutcome {
+			b.Fatal(r)
+		}
+	}
+}
