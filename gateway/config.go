@@ -69,9 +69,11 @@ type Limits struct {
 	// InFlight is how many requests may be worked on at once, streams apart;
 	// what comes above gets 429. 0: DefaultInFlight.
 	InFlight int
-	// Streams is how many event streams and imports may be open at once.
-	// 0: DefaultStreams.
+	// Streams is how many event streams may be open at once. 0: DefaultStreams.
 	Streams int
+	// Imports is how many imports may be under way at once; each holds up to
+	// ImportWindow jobs in memory. 0: DefaultImports.
+	Imports int
 	// PerSecond and Burst are the token bucket of one client address; loopback
 	// has none. 0: DefaultPerSecond and twice that; negative: no bucket.
 	PerSecond float64
@@ -100,6 +102,7 @@ const (
 	DefaultDepth        = 64
 	DefaultInFlight     = 1024
 	DefaultStreams      = 64
+	DefaultImports      = 4
 	DefaultPerSecond    = 2000
 	DefaultAsk          = 10 * time.Second
 	DefaultDescribe     = 500 * time.Millisecond
@@ -132,7 +135,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("gateway: Store is nil: reads need somewhere to go")
 	case !job.ValidPartitions(c.Owners.Partitions()):
 		return fmt.Errorf("gateway: Owners has %d partitions: a power of two from %d to %d", c.Owners.Partitions(), job.MinPartitions, job.MaxPartitions)
-	case l.Body < 0 || l.Depth < 0 || l.InFlight < 0 || l.Streams < 0 || l.ImportWindow < 0 || l.EventRing < 0:
+	case l.Body < 0 || l.Depth < 0 || l.InFlight < 0 || l.Streams < 0 || l.Imports < 0 || l.ImportWindow < 0 || l.EventRing < 0:
 		return fmt.Errorf("gateway: Limits has a negative count: 0 for the default, or more")
 	case l.Ask < 0 || l.Describe < 0 || l.Heartbeat < 0 || l.Write < 0:
 		return fmt.Errorf("gateway: Limits has a negative duration: 0 for the default, or more")
@@ -172,8 +175,9 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.Depth, DefaultDepth)
 	orDefault(&l.InFlight, DefaultInFlight)
 	orDefault(&l.Streams, DefaultStreams)
+	orDefault(&l.Imports, DefaultImports)
 	orDefault(&l.PerSecond, DefaultPerSecond)
-	orDefault(&l.Burst, int(2*l.PerSecond))
+	orDefault(&l.Burst, max(1, int(2*l.PerSecond)))
 	orDefault(&l.Ask, DefaultAsk)
 	orDefault(&l.Describe, DefaultDescribe)
 	orDefault(&l.ImportWindow, DefaultImportWindow)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
-	"github.com/belfry-scheduler/belfry/messages"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
@@ -32,7 +31,7 @@ func (g *Gateway) listExecutions(c *call) error {
 	}
 	s, err := g.read(c.r.Context(), jobID)
 	if err != nil {
-		return err
+		return noSuchJob(err, jobID)
 	}
 	page, err := g.executionPage(c.r.Context(), s, at, size+1)
 	if err != nil {
@@ -177,15 +176,11 @@ func (g *Gateway) askRunning(ctx context.Context, s *stored, page []api.Executio
 }
 
 func markRunning(e *api.Execution, r *belfryv1.Description_Running, waiting string) {
-	switch {
-	case r != nil:
-		e.Status, e.AttemptCount, e.SentAt = string(job.Running), int(r.GetAttempt()), instant(r.GetSentAt())
-		e.NextAttemptAt = nil
-	case e.Status == string(job.Running): // sent, as far as the row goes, and not begun
-		e.Status, e.Reason = string(job.Pending), orElse(e.Reason, waiting)
-	default:
+	if r == nil {
 		e.Reason = orElse(e.Reason, waiting)
+		return
 	}
+	e.Status, e.AttemptCount, e.SentAt, e.NextAttemptAt = string(job.Running), int(r.GetAttempt()), instant(r.GetSentAt()), nil
 }
 
 func decided(status string) bool {
@@ -209,7 +204,7 @@ func (g *Gateway) getExecution(c *call) error {
 	ctx := c.r.Context()
 	s, err := g.read(ctx, ref.JobID)
 	if err != nil {
-		return err
+		return noSuchJob(err, ref.JobID)
 	}
 	at := ref.At.UnixMilli()
 	rows, err := g.cfg.Store.Attempts(ctx, g.partition(ref.JobID), job.DayOfMillis(at), ref.JobID, at, id)
@@ -246,77 +241,4 @@ func (g *Gateway) addLive(ctx context.Context, s *stored, id string, out *api.Ex
 		out.Attempts = append(out.Attempts, api.Attempt{Attempt: e.AttemptCount, Outcome: string(job.Running), Due: e.Due, SentAt: e.SentAt})
 	}
 	return true
-}
-
-// fromHistory is a summary as the API shows it.
-func fromHistory(row *persistence.HistoryRow) api.Execution {
-	e := api.Execution{ExecutionID: row.ExecutionID, JobID: row.JobID, ScheduledFor: job.Instant(row.ScheduledFor)}
-	rec, err := decodeRecord(row)
-	if err != nil {
-		e.Status, e.Reason = "unreadable", err.Error()
-		return e
-	}
-	e.Status, e.Reason, e.Trigger = rec.GetStatus(), rec.GetReason(), rec.GetTrigger()
-	e.AttemptCount, e.UnknownAttempts = int(rec.GetAttempts()), int(rec.GetUnknownAttempts())
-	e.Due, e.SentAt, e.FinishedAt = instant(rec.GetDue()), instant(rec.GetSentAt()), instant(rec.GetFinishedAt())
-	if rec.GetDue() != 0 && rec.GetSentAt() != 0 {
-		late := rec.GetSentAt() - rec.GetDue()
-		e.LatenessMS = &late
-	}
-	e.Error, e.Generation, e.Revision = rec.GetError(), rec.GetGeneration(), rec.GetRevision()
-	if r := rec.GetRange(); r.GetCount() > 1 {
-		e.Range = viewRange(r)
-	}
-	return e
-}
-
-func viewRange(r *belfryv1.SlotRange) *api.Range {
-	return &api.Range{First: job.Instant(r.GetFirst()), Last: job.Instant(r.GetLast()), Count: r.GetCount()}
-}
-
-func viewAttempt(row *persistence.HistoryRow) api.Attempt {
-	a := api.Attempt{Attempt: int(row.Attempt), Epoch: row.Epoch}
-	rec, err := decodeRecord(row)
-	if err != nil {
-		a.Outcome, a.Reason = "unreadable", err.Error()
-		return a
-	}
-	a.Outcome, a.Reason, a.Error, a.Output = rec.GetStatus(), rec.GetReason(), rec.GetError(), rec.GetOutput()
-	a.Due, a.SentAt, a.AnsweredAt = instant(rec.GetDue()), instant(rec.GetSentAt()), instant(rec.GetFinishedAt())
-	a.StatusCode, a.Node = int(rec.GetStatusCode()), rec.GetNode()
-	return a
-}
-
-// inFlight is an execution that is not decided, as its job's row has it.
-func inFlight(s *stored, f *belfryv1.InFlight) api.Execution {
-	st := s.state
-	e := api.Execution{
-		ExecutionID:  messages.ExecutionID(s.row.JobID, st.GetGeneration(), f),
-		JobID:        s.row.JobID,
-		ScheduledFor: job.Instant(f.GetScheduledFor()),
-		Status:       string(job.Pending), Trigger: trigger(f), Due: instant(f.GetDue()),
-		AttemptCount: max(0, int(f.GetAttempt())-1), UnknownAttempts: int(f.GetUnknownAttempts()),
-		NextAttemptAt: instant(f.GetRetryAt()), Error: f.GetLastError(),
-		Generation: st.GetGeneration(), Revision: f.GetRevision(),
-	}
-	if ref, ok := job.ParseExecutionID(e.ExecutionID); ok {
-		e.Generation = ref.Generation // of a job deleted and made again, not the present one
-	}
-	switch {
-	case len(f.GetEpochs()) > 0: // sent, as far as is stored
-		e.Status, e.AttemptCount, e.NextAttemptAt = string(job.Running), int(f.GetAttempt()), nil
-	case f.GetAttempt() > 1 || f.GetRetryAt() > 0:
-		e.Status = string(job.Retrying)
-	}
-	return e
-}
-
-func trigger(f *belfryv1.InFlight) string {
-	switch {
-	case f.GetKind() == belfryv1.InFlight_KIND_MANUAL:
-		return "manual"
-	case f.GetCatchUp():
-		return "catch_up"
-	}
-	return "schedule"
 }

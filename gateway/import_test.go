@@ -116,7 +116,7 @@ func TestImportKeepsOrder(t *testing.T) {
 // goes on.
 func TestImportAnswersWhileItReads(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setup(t, func(c *Config) { c.Limits.Imports = 1 })
 	in, out := io.Pipe()
 	req, err := http.NewRequest("POST", b.srv.URL+"/v1/jobs:import", in)
 	if err != nil {
@@ -138,6 +138,7 @@ func TestImportAnswersWhileItReads(t *testing.T) {
 			t.Fatalf("line %d: %s, %v", i, line, err)
 		}
 		b.do("GET", fmt.Sprintf("/v1/jobs/j%d", i), "").want(200)
+		b.do("POST", "/v1/jobs:import", "\n", "Content-Type", typeNDJSON).problem(api.CodeOverloaded)
 	}
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestImportWithAnOwnerAway(t *testing.T) {
 
 func TestImportThatIsNotBegun(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { c.Limits.Streams = 1 })
+	b := setup(t)
 	b.do("POST", "/v1/jobs:import", importLineOf("a", "")).problem(api.CodeMediaType)
 	b.do("POST", "/v1/jobs:import", importLineOf("a", ""), "Content-Type", typeNDJSON, "Content-Encoding", "gzip").problem(api.CodeMediaType)
 	b.do("POST", "/v1/jobs:import", importLineOf("a", ""), "Content-Type", typeNDJSON, keyHeader, "k").refused("header." + keyHeader)

@@ -34,7 +34,9 @@ func (g *Gateway) createJob(c *call) error {
 	if err != nil {
 		return err
 	}
-	orDefault(&req.JobID, id.derivedJobID())
+	if req.JobID == "" && (id.keyed || !dry) {
+		req.JobID = id.derivedJobID()
+	}
 	reg, err := c.checkNew(req, id)
 	if err != nil {
 		return err
@@ -164,7 +166,7 @@ func (g *Gateway) getJob(c *call) error {
 	}
 	s, err := g.readJob(c.r.Context(), jobID)
 	if err != nil {
-		return err
+		return noSuchJob(err, jobID)
 	}
 	out := g.viewJob(s.asJob(), g.cfg.Now())
 	if out.NotRunning == "" && len(s.state.GetInFlight()) > 0 {

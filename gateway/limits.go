@@ -17,6 +17,7 @@ type limiter struct {
 	cfg     Limits
 	flying  atomic.Int64
 	streams atomic.Int64
+	imports atomic.Int64
 	buckets buckets
 }
 
@@ -36,7 +37,10 @@ func (l *limiter) enter(r *http.Request, rt *route) (leave func(), err error) {
 		return nil, p
 	}
 	count, most := &l.flying, l.cfg.InFlight
-	if rt.stream {
+	switch {
+	case rt.stream && rt.body != nil:
+		count, most = &l.imports, l.cfg.Imports
+	case rt.stream:
 		count, most = &l.streams, l.cfg.Streams
 	}
 	if count.Add(1) > int64(most) {

@@ -3,13 +3,10 @@ package gateway
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	"github.com/belfry-scheduler/belfry/messages"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 	"github.com/belfry-scheduler/belfry/messages/job"
-	"github.com/belfry-scheduler/belfry/persistence"
 )
 
 // live is what a job's row says of executions that history does not have yet:
@@ -83,9 +80,4 @@ func rangeOf(s *stored, first, last, count int64) api.Execution {
 		e.Range = &api.Range{First: job.Instant(first), Last: job.Instant(last), Count: count}
 	}
 	return e
-}
-
-func decodeRecord(row *persistence.HistoryRow) (*belfryv1.Record, error) {
-	rec := new(belfryv1.Record)
-	return rec, proto.Unmarshal(row.Record, rec)
 }

@@ -96,7 +96,7 @@ func (c *call) patchBody() ([]byte, error) {
 func (g *Gateway) merge(ctx context.Context, jobID string, patch []byte, cond condition) (*api.JobRequest, *registration, int64, error) {
 	s, err := g.readJob(ctx, jobID)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, nil, 0, noSuchJob(err, jobID)
 	}
 	if s.unreadable {
 		return nil, nil, 0, refuse(api.CodeWrongState, "the job %q is stored in a form that cannot be read, so there is nothing to merge with: replace it with PUT", jobID)

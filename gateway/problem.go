@@ -138,19 +138,27 @@ func asProblem(err error) *problem {
 		return refuse(api.CodeTooLarge, "the body has more than the %d bytes that are read: send less, or many jobs by POST /v1/jobs:import", large.Limit)
 	case errors.Is(err, job.ErrNotFound):
 		return refuse(api.CodeJobNotFound, "there is no such job: it was never made, or it has been deleted")
+	case errors.Is(err, context.Canceled):
+		return refuse(api.CodeRequestTimeout, "the client went away before the answer")
 	case errors.Is(err, job.ErrNoOwner), errors.Is(err, context.DeadlineExceeded):
 		p = refuse(api.CodeOwnerAway, "the owner of this job's partition did not answer: whether the request had effect is not known. Repeat it; with an Idempotency-Key a repeat is safe")
 	case errors.Is(err, job.ErrUnavailable):
 		p = refuse(api.CodeStoreAway, "the store does not answer: nothing was read and nothing was written. Repeat the request later")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refuse(api.CodeRequestTimeout, "the body did not arrive in time: send it without pauses, or in smaller requests")
-	case errors.Is(err, context.Canceled):
-		p = refuse(api.CodeRequestTimeout, "the client went away before the answer")
 	default:
 		p = refuse(api.CodeInternal, "something went wrong here, and it was logged under the request id")
 	}
 	p.cause = err
 	return p
+}
+
+// noSuchJob names the job that an error did not find; other errors stay.
+func noSuchJob(err error, jobID string) error {
+	if !errors.Is(err, job.ErrNotFound) {
+		return err
+	}
+	return refuse(api.CodeJobNotFound, "there is no job %q: it was never made, or it has been deleted", jobID)
 }
 
 // condition is what a request demanded of the job's revision.
@@ -161,13 +169,13 @@ type condition struct {
 }
 
 // fromRefusal turns an owner's no into a problem.
-func fromRefusal(r *belfryv1.Refusal, jobID string, cond condition) *problem {
+func fromRefusal(r *belfryv1.Refusal, jobID string, cond condition) error {
 	switch r.GetCode() {
 	case belfryv1.Refusal_CODE_NOT_FOUND:
 		if cond.exists || cond.revision != 0 {
 			return refuse(api.CodePrecondition, "there is no job %q, and If-Match asks for one: leave the header out to create it", jobID)
 		}
-		return refuse(api.CodeJobNotFound, "there is no job %q: it was never made, or it has been deleted", jobID)
+		return noSuchJob(job.ErrNotFound, jobID)
 	case belfryv1.Refusal_CODE_EXISTS:
 		if cond.absent {
 			return refuse(api.CodePrecondition, "the job %q exists, and If-None-Match: * asks that it does not", jobID)

@@ -180,10 +180,10 @@ func (c *call) checkType(types ...string) error {
 		return refuse(api.CodeMediaType, "Content-Encoding %q is not read: send the body as it is, without compression", clip(enc))
 	}
 	given := c.r.Header.Get("Content-Type")
-	kind, params, err := mime.ParseMediaType(given)
 	if given == types[0] { // the usual case
 		return nil
 	}
+	kind, params, err := mime.ParseMediaType(given)
 	charset := strings.ToLower(params["charset"])
 	if err != nil || !slices.Contains(types, kind) || charset != "" && charset != "utf-8" {
 		return refuse(api.CodeMediaType, "the Content-Type is %q, and this address reads %s in UTF-8: send the header Content-Type: %s",

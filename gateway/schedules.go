@@ -51,8 +51,8 @@ type schedules struct {
 func newSchedules() *schedules { return &schedules{kept: map[job.Timing]*plan{}} }
 
 func (s *schedules) compile(t job.Timing) (*plan, error) {
-	shared := t.StartsAt.IsZero() && t.EndsAt.IsZero() && t.Anchor.IsZero() && !strings.Contains(t.Expr, ":")
-	if shared {
+	common := t.StartsAt.IsZero() && t.EndsAt.IsZero() && t.Anchor.IsZero() && !strings.Contains(t.Expr, ":")
+	if common {
 		s.mu.RLock()
 		p := s.kept[t]
 		s.mu.RUnlock()
@@ -65,7 +65,7 @@ func (s *schedules) compile(t job.Timing) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{timing: t, schedule: schedule}
-	if shared {
+	if common {
 		s.keep(t, p)
 	}
 	return p, nil

@@ -158,6 +158,7 @@ func (w *worker) called(ctx actor.Context, m *ended) {
 }
 
 func (w *worker) ended(ctx actor.Context, h *held, r *belfryv1.Result) {
+	r.Node = w.Node
 	if !w.ledger.end(h, r) {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -48,11 +49,11 @@ type owner struct {
 	timer  *time.Timer
 	wakeAt time.Time // zero: no wake-up is wanted
 
-	refs  map[Ref]*actor.PID
-	last  Ref
-	stats *atomic.Pointer[Stats]
-	shown time.Time
-	sent  time.Time // when the request to the store that is out was sent
+	refs   map[Ref]*actor.PID
+	last   Ref
+	stats  *atomic.Pointer[Stats]
+	shown  time.Time
+	panics int // of the state, as far as they are logged
 }
 
 // Messages of the owner to itself. A full mailbox still takes them.
@@ -94,8 +95,11 @@ func (o *owner) Receive(ctx actor.Context) {
 		o.step(ctx, Busied{m.GetDeliveries()})
 	case *belfryv1.Offer:
 		o.step(ctx, Offered{m.GetId(), int(m.GetSlots())})
+	case *actor.DeadLetterResponse:
+		// The worker turned a message away, or is being restarted: deliveries are
+		// sent again after their timeout, acknowledgements with the next result.
 	default:
-		o.Log.Warn("message of an unknown type", "type", slog.AnyValue(m))
+		o.Log.Warn("message of an unknown type", "type", fmt.Sprintf("%T", m))
 	}
 }
 
@@ -133,6 +137,11 @@ func (o *owner) step(ctx actor.Context, e Event) {
 	}
 	o.carry(ctx, o.state.Step(now, e))
 	o.rest(now)
+	if n, last := o.state.Panics(); n > o.panics {
+		o.Metrics.jobPanics.Add(float64(n - o.panics))
+		o.Log.Error("panic over one job: it is marked as faulty", "panic", last)
+		o.panics = n
+	}
 }
 
 // rest sets the timer for the next wake-up and shows the numbers.

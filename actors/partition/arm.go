@@ -45,7 +45,7 @@ func (s *State) armLooked(judge bool) {
 		case away:
 			s.held = append(s.held, j)
 		default:
-			s.armDue(j, judge)
+			s.guard(j.id, func() { s.armDue(j, judge) })
 		}
 	}
 }
@@ -56,7 +56,7 @@ func (s *State) judgeHeld() {
 	s.held = nil
 	for _, j := range held {
 		if j.status == job.Active && j.next != 0 && s.jobs[j.id] == j {
-			s.armDue(j, true)
+			s.guard(j.id, func() { s.armDue(j, true) })
 		}
 	}
 }

@@ -53,11 +53,21 @@ func (s *State) command(cmd *belfryv1.Command) (*change, *belfryv1.Answer) {
 		return s.refuse(belfryv1.Refusal_CODE_NOT_OWNER, "", "job %q belongs to another partition", id)
 	}
 	j := s.jobs[id]
-	if reg := cmd.GetRegister(); reg != nil {
-		return s.register(j, id, reg)
-	}
-	if j == nil || j.status == job.Deleted {
+	if cmd.GetRegister() == nil && (j == nil || j.status == job.Deleted) {
 		return s.refuse(belfryv1.Refusal_CODE_NOT_FOUND, "", "there is no job %q", id)
+	}
+	var c *change
+	var answer *belfryv1.Answer
+	if !s.guard(id, func() { c, answer = s.act(j, cmd) }) {
+		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "the job %q made this node fail, and is marked as faulty: delete it, or register it again", id)
+	}
+	return c, answer
+}
+
+// act carries out a command on the job it names.
+func (s *State) act(j *jobRec, cmd *belfryv1.Command) (*change, *belfryv1.Answer) {
+	if reg := cmd.GetRegister(); reg != nil {
+		return s.register(j, cmd.GetJobId(), reg)
 	}
 	switch a := cmd.GetAction().(type) {
 	case *belfryv1.Command_Delete:
@@ -101,7 +111,7 @@ func (s *State) delete(j *jobRec, d *belfryv1.Delete) (*change, *belfryv1.Answer
 	}
 	c := s.change(j)
 	const reason = "the job was deleted"
-	if _, sched, err := s.planOf(j); err == nil && j.status != job.Finished {
+	if _, sched, err := s.planOf(j); err == nil && (j.status == job.Active || j.status == job.Paused) {
 		if j.status == job.Paused {
 			s.settle(c, j, sched, job.Skipped, "paused")
 		} else {

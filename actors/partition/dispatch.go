@@ -83,8 +83,13 @@ func (s *State) reported(results []*belfryv1.Result) {
 			// decided by the batch on its way; a repeat of the result is
 			// acknowledged after that
 		default:
-			c := s.judge(f, r)
-			c.acks = append(c.acks, ref)
+			ack := func() {
+				c := s.judge(f, r)
+				c.acks = append(c.acks, ref)
+			}
+			if !s.guard(f.job.id, ack) {
+				unwanted = append(unwanted, ref)
+			}
 		}
 	}
 	if len(unwanted) > 0 {

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -136,11 +137,11 @@ func (s *State) setStatus(j *jobRec, to job.Status, reason string) {
 	p.reason, p.statusAt = reason, s.now
 }
 
-// timingKey identifies a schedule among the jobs of a partition.
+// timingKey identifies a schedule that jobs of a partition share.
 type timingKey struct {
-	expr, zone              string
-	seconds, skip, both     bool
-	starts, ends, anchoring int64
+	expr, zone          string
+	seconds, skip, both bool
+	starts, ends        int64
 }
 
 type compilation struct {
@@ -149,18 +150,20 @@ type compilation struct {
 }
 
 // maxCompiled bounds the cache of schedules; past it the cache starts anew.
-const maxCompiled = 4096
+const maxCompiled = 256
 
 // compile returns the schedule of a stored timing, from the cache when jobs
 // share it.
 func (s *State) compile(t *belfryv1.Timing) (*job.Schedule, error) {
-	key := timingKey{
-		t.GetExpr(), t.GetZone(), t.GetSeconds(), t.GetGapSkip(), t.GetFoldBoth(), t.GetStartsAt(), t.GetEndsAt(), t.GetAnchor(),
+	timing := messages.FromTiming(t)
+	if !timing.Shared() {
+		return job.Compile(timing)
 	}
+	key := timingKey{t.GetExpr(), t.GetZone(), t.GetSeconds(), t.GetGapSkip(), t.GetFoldBoth(), t.GetStartsAt(), t.GetEndsAt()}
 	if c, ok := s.cache[key]; ok {
 		return c.schedule, c.err
 	}
-	sched, err := job.Compile(messages.FromTiming(t))
+	sched, err := job.Compile(timing)
 	if len(s.cache) >= maxCompiled {
 		clear(s.cache)
 	}
@@ -203,6 +206,32 @@ func (s *State) fault(j *jobRec, why string) {
 	j.next = 0
 	s.change(j).row(s.row(j, nil)).publish(s.jobEvent(j, "job.error", why))
 }
+
+// guard keeps a panic over one job's data to that job: it is marked, and the
+// rest of the partition goes on. It reports whether the work went through.
+func (s *State) guard(id string, work func()) (ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.panics++
+			s.lastPanic = fmt.Sprintf("job %s: %v\n%s", id, r, debug.Stack())
+			j := s.jobs[id]
+			if j == nil {
+				return
+			}
+			for _, f := range append([]*flight(nil), j.flights()...) {
+				s.drop(f)
+			}
+			j.past = nil
+			s.fault(j, fmt.Sprintf("internal: panic: %v", r))
+		}
+	}()
+	work()
+	return true
+}
+
+// Panics is how many panics over single jobs were caught so far, and the last
+// with its stack.
+func (s *State) Panics() (n int, last string) { return s.panics, s.lastPanic }
 
 // unschedule takes the job out of the wheel and the counts that go with it.
 func (s *State) unschedule(j *jobRec) {

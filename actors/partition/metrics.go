@@ -21,6 +21,7 @@ type Metrics struct {
 	inDoubt       *prometheus.CounterVec
 	commitRows    prometheus.Histogram
 	commitTime    prometheus.Histogram
+	jobPanics     prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -41,10 +42,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		fenceAcquired: counter("fence_acquired_total", "Partitions acquired."),
 		fenceRefused:  counter("fence_refused_total", "Owners stopped because another holds the partition."),
 		inDoubt:       vec("in_doubt_total", "Batches in doubt that were settled, by verdict.", "verdict"),
+		jobPanics:     counter("job_panics_total", "Panics over the data of one job, which was marked as faulty."),
 		commitRows:    hist("commit_rows", "Rows in a batch.", prometheus.ExponentialBuckets(1, 2, 10)),
 		commitTime:    hist("commit_duration_seconds", "Time a batch took.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 	}
-	reg.MustRegister(m.delay, m.executions, m.skipped, m.fenceAcquired, m.fenceRefused, m.inDoubt, m.commitRows, m.commitTime)
+	reg.MustRegister(m.delay, m.executions, m.skipped, m.fenceAcquired, m.fenceRefused, m.inDoubt, m.commitRows, m.commitTime, m.jobPanics)
 	return m
 }
 

@@ -15,7 +15,7 @@ func (s *State) recordAttempt(c *change, f *flight, outcome job.Outcome, r *belf
 	s.recordLost(c, f)
 	c.record(f.job, f.slot, f.id, f.attempt, s.life, &belfryv1.Record{
 		Generation: f.gen, Status: string(outcome), Due: f.due, SentAt: r.GetSentAt(), FinishedAt: r.GetFinishedAt(),
-		StatusCode: r.GetStatusCode(), Error: r.GetError(), Output: r.GetOutput(), Node: s.cfg.Node, Revision: f.rev,
+		StatusCode: r.GetStatusCode(), Error: r.GetError(), Output: r.GetOutput(), Node: r.GetNode(), Revision: f.rev,
 	})
 }
 

@@ -171,7 +171,7 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 		return s.refuse(belfryv1.Refusal_CODE_INVALID, "schedule_expr", "%s", wrong)
 	}
 	c := s.change(j)
-	if err == nil && j.status != job.Finished {
+	if err == nil && (j.status == job.Active || j.status == job.Paused) {
 		s.settlePast(c, j, oldSched)
 	}
 	if rescheduled {

@@ -76,6 +76,9 @@ type State struct {
 
 	counts map[job.Status]int
 	out    []Effect
+
+	panics    int
+	lastPanic string
 }
 
 // New makes the state of a partition acquired under fence, with no jobs.

@@ -35,7 +35,8 @@ type world struct {
 	answers    map[Ref]proto.Message
 	events     []*belfryv1.Event
 	nextRef    Ref
-	pending    []func() // what happens after the step under way
+	refuse     func(persistence.Batch) bool // the store cannot take its content
+	pending    []func()                     // what happens after the step under way
 	stopped    bool
 }
 
@@ -171,6 +172,10 @@ func (w *world) verdict() verdict {
 func (w *world) commit(c Commit) {
 	if c.Held.Epoch != w.store.fence.Epoch || c.Held.Seq != w.store.fence.Seq || c.Held.OpID != w.store.fence.OpID {
 		w.t.Fatalf("commit after %+v, and the fence is %+v", c.Held, w.store.fence)
+	}
+	if w.refuse != nil && w.refuse(c.Batch) {
+		w.pending = append(w.pending, func() { w.stepNow(Refused{"test"}) })
+		return
 	}
 	v := w.verdict()
 	if v == fine || v == doubtDone {

@@ -42,6 +42,13 @@ func (t Timing) Anchored() bool {
 	return len(expr) >= len("@every") && strings.EqualFold(expr[:len("@every")], "@every")
 }
 
+// Shared tells whether many jobs are likely to have this very schedule, so that
+// it is worth keeping compiled: a cron expression, and neither an instant nor an
+// interval with a phase of its own.
+func (t Timing) Shared() bool {
+	return !t.Anchored() && !looksLikeInstant(strings.TrimSpace(t.Expr))
+}
+
 // GapRule says what happens to a fixed wall time that a change of the clock skips.
 type GapRule string
 

@@ -46,6 +46,9 @@ func TestPowerCut(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if missed := cuts.end(); missed > 0 {
+		t.Errorf("%d power cuts were not come to", missed)
+	}
 	wg.Wait()
 	if cuts.err != nil {
 		t.Fatal(cuts.err)
@@ -70,7 +73,7 @@ type powerCuts struct {
 	ctx      context.Context
 	disk     *vfs.MemFS
 	progress progress
-	made     chan powerCut // closed with the last one
+	made     chan powerCut // closed after the last one
 
 	mu    sync.Mutex
 	rng   *rand.Rand
@@ -82,7 +85,17 @@ type powerCuts struct {
 func (c *powerCuts) more() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.left > 0
+	return c.left > 0 && c.progress.begun[0].Load() < 50*int64(c.tried+c.left)
+}
+
+// end closes made; it returns how many power cuts were left.
+func (c *powerCuts) end() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.left
+	c.left = 0
+	close(c.made)
+	return left
 }
 
 // cut is called at a sync. What was acknowledged before it must survive, and
@@ -100,9 +113,6 @@ func (c *powerCuts) cut(file string) {
 	cut.disk = c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: cut.kept, RNG: c.rng})
 	cut.hi = load(&c.progress.begun)
 	c.made <- cut
-	if c.left == 0 {
-		close(c.made)
-	}
 }
 
 // check tries what the power cuts have left.

@@ -112,9 +112,18 @@ func commitInOrder(b *bundle) {
 	b.absent(gone)
 	b.stored(back) // without the spec and labels that it had before
 
+	bare := persistence.Row{Slice: 5, JobID: b.id("bare"), Status: job.Active}
+	emptied := persistence.Row{Slice: 5, JobID: b.id("emptied"), Status: job.Active}
+	b.commit(b.row(5, "emptied", 1))
+	b.commit(b.row(5, "bare", 1), bare, persistence.Row{Slice: 5, JobID: emptied.JobID, Delete: true}, emptied)
+	want := b.row(5, "bare", 1)
+	want.Revision, want.NextRun = 0, 0
+	b.stored(want)
+	b.stored(emptied)
+
 	stateOnly := persistence.Row{Slice: 5, JobID: b.id("two"), Revision: 3, Status: job.Active, State: []byte("second")}
 	b.commit(b.row(5, "two", 2), stateOnly)
-	want := b.row(5, "two", 2)
+	want = b.row(5, "two", 2)
 	want.Revision, want.NextRun, want.State = 3, 0, stateOnly.State
 	b.stored(want)
 }

@@ -117,6 +117,9 @@ func (b *bundle) pages(jobID string, limit int, between func()) (all []persisten
 			return all
 		}
 		last := page[len(page)-1]
+		if before != nil && newestFirst(last, persistence.HistoryRow{ScheduledFor: before.ScheduledFor, ExecutionID: before.ExecutionID}) <= 0 {
+			b.Fatalf("the page before %v ends at %d %s", *before, last.ScheduledFor, last.ExecutionID)
+		}
 		before = &persistence.Cursor{ScheduledFor: last.ScheduledFor, ExecutionID: last.ExecutionID}
 		between()
 	}

@@ -473,6 +473,7 @@ type Result struct {
 	Final         bool                   `protobuf:"varint,11,opt,name=final,proto3" json:"final,omitempty"`                                     // another attempt cannot help
 	RetryAfterMs  int64                  `protobuf:"varint,12,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // the target asked to wait this long; 0: it did not
 	Gone          bool                   `protobuf:"varint,13,opt,name=gone,proto3" json:"gone,omitempty"`                                       // 410: the target wants no more of this job
+	Node          string                 `protobuf:"bytes,14,opt,name=node,proto3" json:"node,omitempty"`                                        // whose worker made the delivery
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -596,6 +597,13 @@ func (x *Result) GetGone() bool {
 		return x.Gone
 	}
 	return false
+}
+
+func (x *Result) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
 }
 
 // Acks tell a worker that results are recorded (or were not wanted): it may
@@ -788,7 +796,7 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\"6\n" +
 	"\aResults\x12+\n" +
-	"\aresults\x18\x01 \x03(\v2\x11.belfry.v1.ResultR\aresults\"\xf9\x03\n" +
+	"\aresults\x18\x01 \x03(\v2\x11.belfry.v1.ResultR\aresults\"\x8d\x04\n" +
 	"\x06Result\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n" +
@@ -805,7 +813,8 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"finishedAt\x12\x14\n" +
 	"\x05final\x18\v \x01(\bR\x05final\x12$\n" +
 	"\x0eretry_after_ms\x18\f \x01(\x03R\fretryAfterMs\x12\x12\n" +
-	"\x04gone\x18\r \x01(\bR\x04gone\"w\n" +
+	"\x04gone\x18\r \x01(\bR\x04gone\x12\x12\n" +
+	"\x04node\x18\x0e \x01(\tR\x04node\"w\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_SUCCEEDED\x10\x01\x12\x12\n" +

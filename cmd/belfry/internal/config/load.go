@@ -109,7 +109,11 @@ func changedFlag(f *pflag.Flag) (string, any) {
 	return f.Name, f.Value.String()
 }
 
+// envKey takes an empty variable for one that is not set.
 func envKey(name, value string) (string, any) {
+	if value == "" {
+		return "", nil
+	}
 	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, envPrefix), "_", "-")), value
 }
 

@@ -42,7 +42,7 @@ func origin(values []config.Value, key string) string {
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	const yaml = "slots: 7\ndrain-timeout: 11s\nnode-name: from-file\n"
-	env := []string{"BELFRY_SLOTS=8", "BELFRY_DRAIN_TIMEOUT=12s", "OTHER_SLOTS=9"}
+	env := []string{"BELFRY_SLOTS=8", "BELFRY_DRAIN_TIMEOUT=12s", "OTHER_SLOTS=9", "BELFRY_NODE_NAME="}
 	src := sources(t, yaml, env, "--slots=9")
 
 	server, values, err := config.Load(src)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,4 +86,23 @@ func BenchmarkSpike(b *testing.B) {
 	b.ResetTimer()
 	<-done
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+}
+
+// BenchmarkMemory holds b.N jobs and reports the live heap of each.
+func BenchmarkMemory(b *testing.B) {
+	n, target := benchNode(b, func() {})
+	at := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
+	r, w := io.Pipe()
+	go func() {
+		for i := range b.N {
+			fmt.Fprintf(w, `{"job_id":"job-%08d","schedule_expr":%q,"target":{"http":{"url":%q,"body":"%s"}}}`+"\n", i, at, target, strings.Repeat("x", 150))
+		}
+		_ = w.Close()
+	}()
+	importLines(b, n, r)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.HeapAlloc)/float64(b.N), "live-B/job")
+	b.ReportMetric(float64(m.Sys)/float64(b.N), "sys-B/job")
 }
