@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -90,6 +92,9 @@ func (s *eventStream) follow() {
 		if len(s.buf) > 0 {
 			s.out.write(s.buf)
 			s.buf = s.buf[:0]
+		}
+		if errors.Is(s.out.err, os.ErrDeadlineExceeded) {
+			g.metrics.dropped.Inc()
 		}
 		if closed && len(batch) == 0 || s.out.err != nil {
 			return

@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -154,20 +159,59 @@ func TestASlowClientIsDropped(t *testing.T) {
 	if at, ok := r.after("tag-2"); !ok || at != 3 {
 		t.Errorf("after event 2: %d, %v", at, ok)
 	}
-	b := setup(t, func(c *Config) { c.Limits.EventRing = 4; c.Limits.Write = time.Minute })
-	s := b.watch(t, "", "")
-	s.next()
-	huge := event("job.updated", "a")
-	huge.Reason = strings.Repeat("x", 1<<20)
-	for {
-		b.gw.Publish(huge) // until the connection is full and the ring has gone round
-		if text := b.do("GET", "/metrics", "").text; strings.Contains(text, "belfry_event_streams_dropped_total 1") {
-			return
-		}
-		if b.gw.ring.end() > 100 {
-			s.next() // the client reads on, far behind
-		}
+	b := setup(t, func(c *Config) { c.Limits.EventRing = 4 })
+	w := &stalled{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.gw.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/v1/events", nil))
+	}()
+	<-w.begun
+	for range 10 {
+		b.gw.Publish(event("job.updated", "a"))
 	}
+	close(w.goOn)
+	<-ended
+	b.dropped()
+}
+
+// stalled is a client whose first write hangs until it is let go on.
+type stalled struct {
+	*httptest.ResponseRecorder
+	begun, goOn chan struct{}
+	once        sync.Once
+}
+
+func (s *stalled) Write(p []byte) (int, error) {
+	s.once.Do(func() {
+		close(s.begun)
+		<-s.goOn
+	})
+	return s.ResponseRecorder.Write(p)
+}
+
+// dropped checks that one stream has been counted as dropped.
+func (b *bundle) dropped() {
+	b.t.Helper()
+	if text := b.do("GET", "/metrics", "").text; !strings.Contains(text, "belfry_event_streams_dropped_total 1") {
+		b.t.Errorf("the stream is not counted as dropped:\n%s", text)
+	}
+}
+
+// A client that stops reading is cut off when a write to it takes too long.
+func TestAClientThatStopsReading(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.Limits.Write = 50 * time.Millisecond; c.Limits.EventRing = 4 })
+	b.watch(t, "", "").next()
+	huge := event("job.updated", "a")
+	huge.Reason = strings.Repeat("x", 16<<20) // more than any socket holds
+	b.gw.Publish(huge)
+	b.gw.Publish(huge)
+	b.gw.Close()
+	for testutil.ToFloat64(b.gw.metrics.streams) > 0 {
+		runtime.Gosched()
+	}
+	b.dropped()
 }
 
 func TestStreamsAreCapped(t *testing.T) {

@@ -16,9 +16,6 @@ type filter struct {
 	api.Filter
 }
 
-// filterParams are the query parameters of filter; true: it may be repeated.
-var filterParams = map[string]bool{"label": true, "state": false, "target": false, "id_prefix": false, "next_run_before": false}
-
 // filter reads a filter from the query.
 func (c *call) filter() (*filter, error) {
 	f := &filter{api.Filter{State: c.query.Get("state"), Target: c.query.Get("target"), IDPrefix: c.query.Get("id_prefix")}}

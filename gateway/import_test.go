@@ -3,10 +3,12 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -264,3 +266,34 @@ type discard struct{ http.ResponseWriter }
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) FlushError() error           { return nil }
+
+// A client that goes away in the middle ends its import: nothing of it is left
+// running, and what was sent before is stored.
+func TestImportWhoseClientGoes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { c.Limits.Imports = 1 })
+	in, out := io.Pipe()
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, "POST", b.srv.URL+"/v1/jobs:import", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", typeNDJSON)
+	resp, err := b.srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(out, importLineOf("a", "")+"\n"+importLineOf("b", "")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.Contains(line, `"created"`) {
+		t.Fatalf("%s, %v", line, err)
+	}
+	leave()
+	_ = resp.Body.Close()
+	_ = out.Close()
+	for b.gw.limits.imports.Load() > 0 {
+		runtime.Gosched()
+	}
+	b.do("GET", "/v1/jobs/a", "").want(200)
+}

@@ -85,11 +85,8 @@ func isEvery(expr string) bool { return strings.HasPrefix(strings.TrimSpace(expr
 
 // validate checks a normalised spec and returns its schedule.
 func (g *Gateway) validate(spec job.Spec) (*plan, []job.Problem) {
-	if bad := problemsOf(spec.Validate(g.cfg.Policy)); bad != nil {
-		return nil, bad
-	}
 	p, err := g.schedules.compile(spec.Schedule)
-	return p, problemsOf(err)
+	return p, problemsOf(spec.ValidateCompiled(g.cfg.Policy, err))
 }
 
 func problemsOf(err error) []job.Problem {

@@ -12,7 +12,9 @@ import (
 
 // Store is one database as Belfry uses it: three small interfaces over one
 // connection. Every method may also answer job.ErrUnavailable, which promises
-// that nothing was written, unless the method says otherwise.
+// that nothing was written, unless the method says otherwise or the error is
+// ErrInDoubt as well. A context that has ended before the call is
+// job.ErrUnavailable, too, and wraps the context's own error.
 type Store interface {
 	Fences
 	Jobs
@@ -78,6 +80,7 @@ type Fences interface {
 	// again after the returned fence.
 	Settle(ctx context.Context, held Fence, batch, op uuid.UUID) (now Fence, applied bool, err error)
 	// Release gives the partition up at once: whoever comes next need not wait.
+	// It may be repeated with the same op.
 	Release(ctx context.Context, held Fence, op uuid.UUID) error
 }
 
@@ -86,7 +89,7 @@ type Fences interface {
 type Batch struct {
 	OpID       uuid.UUID
 	LastNumber int64
-	Rows       []Row // absolute values; the last row for a key wins
+	Rows       []Row // absolute values, as if written one after another: the last row for a key wins
 	History    []HistoryRow
 }
 
@@ -192,8 +195,10 @@ func (e *Fenced) Error() string {
 // Is makes a Fenced error job.ErrFenced.
 func (e *Fenced) Is(target error) bool { return target == job.ErrFenced }
 
-// RowRefused is the answer to a batch whose content the store cannot take. A
-// caller halves the batch until the one row is found.
+// RowRefused is the answer to a batch whose content the store cannot take:
+// ids and items are UTF-8 without NUL, job ids are not empty, slices not below
+// 0, op ids not zero; a database may have limits of its own. A caller halves the
+// batch until the one row is found.
 type RowRefused struct {
 	Why string
 }

@@ -101,11 +101,18 @@ func (s *State) judgeGap(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.
 	return j.moveCursor(sched, newest.UnixMilli())
 }
 
-// arm makes durable what is due within the arm-ahead: first what is left of a
-// catch-up, in half of the places, then the live slots.
+// arm makes durable what is due within the arm-ahead: first the live slots, then
+// what is left of a catch-up, in half of the places.
 func (s *State) arm(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
 	limit := int(sp.GetMaxOutstanding())
+	if err := s.armLive(c, j, sp, sched, limit); err != nil {
+		return err
+	}
 	s.armCatchUp(c, j, sp, sched, max(limit/2, 1))
+	return nil
+}
+
+func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, limit int) error {
 	horizon := s.now + s.armAhead()
 	for j.next != 0 && j.next <= horizon {
 		if len(j.flights()) >= limit {

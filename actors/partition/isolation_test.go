@@ -79,9 +79,16 @@ func TestMalformedRowsAmongGoodOnes(t *testing.T) {
 	if n := w.state.Stats(w.now).Jobs[job.Faulty]; n != 6 {
 		t.Errorf("%d jobs are counted as faulty", n)
 	}
-	// A faulty job can be registered anew.
-	if a := w.register(bad[2], "* * * * *"); a.GetJob().GetStatus() != "active" {
-		t.Errorf("registered again: %v", a)
+	// A faulty job can be registered anew, and runs.
+	before := len(w.deliveries)
+	for _, id := range bad[:6] {
+		if a := w.register(id, "* * * * *"); a.GetJob().GetStatus() != "active" {
+			t.Errorf("registered again: %v", a)
+		}
+	}
+	w.advance(time.Minute)
+	if n := len(w.deliveries) - before; n != 208 {
+		t.Errorf("%d deliveries in the minute after", n)
 	}
 }
 

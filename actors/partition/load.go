@@ -136,7 +136,11 @@ func (s *State) loadedFlights(j *jobRec) {
 	for _, f := range append([]*flight(nil), j.flights()...) {
 		f.spec = s.specOf(j, f.rev)
 		if f.spec == nil {
-			s.abandon(f)
+			s.abandon(f, "what it was armed with cannot be read")
+			continue
+		}
+		if f.orphaned() {
+			s.abandon(f, "the job was deleted while it ran, and its sender was lost")
 			continue
 		}
 		if f.sendAt() > s.now {
@@ -163,10 +167,11 @@ func (s *State) specOf(j *jobRec, rev int64) *belfryv1.JobSpec {
 	return j.past.specs[rev]
 }
 
-// abandon ends an execution whose spec cannot be read.
-func (s *State) abandon(f *flight) {
+// abandon ends an execution that is not sent again.
+func (s *State) abandon(f *flight, reason string) {
 	c := s.change(f.job)
-	s.end(c, f, job.Cancelled, "what it was armed with cannot be read", s.now)
+	s.end(c, f, job.Cancelled, reason, s.now)
+	s.settleStatus(c, f.job)
 	c.row(s.row(f.job, nil))
 }
 

@@ -116,16 +116,13 @@ func (s *State) away() bool {
 	return b != nil && s.now-b.sent >= s.cfg.Away.Milliseconds()
 }
 
-func (q *queue) wake(away int64) (int64, bool) {
-	b := q.flying
-	switch {
-	case b == nil:
-		return 0, false
-	case b.retryAt != 0:
+// wake is when a request that was not answered goes out again. While one is
+// out there is nothing to do but wait.
+func (q *queue) wake() (int64, bool) {
+	if b := q.flying; b != nil && b.retryAt != 0 {
 		return b.retryAt, true
-	default:
-		return b.sent + away, true
 	}
+	return 0, false
 }
 
 // flush sends the next batch when none is out.
@@ -176,7 +173,6 @@ func (s *State) applied(f persistence.Fence) {
 		s.emit(Stop{Fault: "the store reports a batch that was not sent"})
 		return
 	}
-	wasAway := s.away()
 	q.fence, q.flying, q.pause, q.limit = f, nil, firstPause, noLimit
 	s.measure(b)
 	var acks []*belfryv1.DeliveryRef
@@ -187,9 +183,7 @@ func (s *State) applied(f persistence.Fence) {
 	if len(acks) > 0 {
 		s.emit(Acknowledge{acks})
 	}
-	if wasAway {
-		s.judgeHeld()
-	}
+	s.judgeHeld()
 }
 
 // measure keeps a running figure of how fast the store takes rows.

@@ -32,7 +32,7 @@ func (s *State) register(j *jobRec, id string, r *belfryv1.Register) (*change, *
 	if err != nil {
 		return s.refuseSchedule(err)
 	}
-	if exists {
+	if exists && j.gen != 0 { // 0: a row that could not be read
 		return s.replace(j, sp, sched, r)
 	}
 	return s.create(j, id, sp, sched, r)

@@ -144,7 +144,7 @@ func (s *State) Step(now time.Time, e Event) []Effect {
 // Wake is when Step wants a Tick: the earliest timer, or the end of a wait.
 func (s *State) Wake() (time.Time, bool) {
 	at, ok := s.wheel.Next()
-	if w, waiting := s.queue.wake(s.cfg.Away.Milliseconds()); waiting && (!ok || w < at) {
+	if w, waiting := s.queue.wake(); waiting && (!ok || w < at) {
 		at, ok = w, true
 	}
 	if s.blocked && len(s.ready.flights) > 0 && (!ok || s.blockedTill < at) {

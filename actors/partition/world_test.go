@@ -332,11 +332,7 @@ func (w *world) advance(d time.Duration) {
 		if at.After(w.now) {
 			w.now = at
 		}
-		before := w.state.queue.flying
 		w.step(Tick{})
-		if again, ok := w.state.Wake(); ok && !again.After(w.now) && again.Equal(at) && before == w.state.queue.flying {
-			w.now = w.now.Add(time.Millisecond)
-		}
 	}
 	if end.After(w.now) {
 		w.now = end

@@ -1,13 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +34,7 @@ func TestMain(m *testing.M) {
 //	exits N CMD…     run a command that ends with code N
 //	server [ARG…]    start a server on $WORK/data and name it in $BELFRY_SERVER
 //	stop             end that server by SIGTERM, and fail unless it drains and exits 0
+//	until RE CMD…    repeat a command until its output matches
 //	target           start an echo target and name it in $TARGET
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -35,13 +43,14 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Deadline:            time.Now().Add(scriptLimit),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("NO_COLOR", "1")
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "server": running.start, "stop": running.stop, "target": startTarget,
+			"exits": exits, "until": until, "server": running.start, "stop": running.stop, "target": startTarget,
 		},
 	})
 }
@@ -61,6 +70,22 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// scriptLimit is far more than all scripts need together.
+const scriptLimit = 3 * time.Minute
+
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(startLimit); time.Now().Before(end); <-tick.C {
+		if ts.Exec(args[1], args[2:]...) == nil && want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+	}
+	ts.Fatalf("the output never matched %q", args[0])
 }
 
 // startLimit is far more than a server needs to start or to drain here.
@@ -122,15 +147,109 @@ func startTarget(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Defer(func() { ts.Check(target.Stop(context.Background())) })
 }
 
-// belfry is this program as a command, without settings of whoever runs the
-// tests.
-func belfry(t *testing.T, args ...string) *exec.Cmd {
+// child is this program as a process whose log is read line by line.
+type child struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+func start(t *testing.T, args ...string) *child {
 	t.Helper()
 	binary, err := exec.LookPath("belfry")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), binary, args...)
-	cmd.Env = append(os.Environ(), "NO_COLOR=1")
-	return cmd
+	c := &child{t: t, cmd: exec.CommandContext(t.Context(), binary, args...)}
+	stderr, err := c.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.lines = bufio.NewScanner(stderr)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// saw reads the log up to a line with a text in it.
+func (c *child) saw(text string) string {
+	c.t.Helper()
+	for c.lines.Scan() {
+		if strings.Contains(c.lines.Text(), text) {
+			return c.lines.Text()
+		}
+	}
+	c.t.Fatalf("its log ended without %q", text)
+	return ""
+}
+
+func (c *child) signal(s os.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// code waits for the end.
+func (c *child) code() int {
+	for c.lines.Scan() {
+	}
+	_ = c.cmd.Wait() // the code says it
+	return c.cmd.ProcessState.ExitCode()
+}
+
+// serverURL is the URL in a line of a server's log.
+func serverURL(t *testing.T, line string) string {
+	t.Helper()
+	var entry struct{ URL string }
+	if err := json.Unmarshal([]byte(line), &entry); err != nil {
+		t.Fatal(err)
+	}
+	return entry.URL
+}
+
+func TestAnInterruptedCommandExitsWith130(t *testing.T) {
+	t.Parallel()
+	server := start(t, "server", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--partitions", "16")
+	url := serverURL(t, server.saw(spawn.Listening))
+	server.saw("ready")
+	watch := start(t, "executions", "watch", "--after", "unknown", "--server", url)
+	watch.saw("some events are missing") // it follows
+	watch.signal(os.Interrupt)
+	if code := watch.code(); code != exitInterrupted {
+		t.Errorf("watch: exit code %d", code)
+	}
+	server.signal(syscall.SIGTERM)
+	if code := server.code(); code != exitOK {
+		t.Errorf("server: exit code %d", code)
+	}
+}
+
+func TestASecondSignalEndsAServerAtOnce(t *testing.T) {
+	t.Parallel()
+	called := make(chan struct{}, 8)
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		called <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer hung.Close()
+	server := start(t, "server", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--partitions", "16", "--allow-targets", "127.0.0.0/8")
+	url := serverURL(t, server.saw(spawn.Listening))
+	server.saw("ready")
+	for _, args := range [][]string{
+		{"jobs", "create", "hung", "--schedule", "@yearly", "--url", hung.URL, "--server", url},
+		{"jobs", "trigger", "hung", "--server", url},
+	} {
+		if code := start(t, args...).code(); code != exitOK {
+			t.Fatalf("%v: exit code %d", args, code)
+		}
+	}
+	<-called
+	server.signal(syscall.SIGTERM)
+	server.saw("draining")
+	server.signal(syscall.SIGTERM)
+	if code := server.code(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
 }

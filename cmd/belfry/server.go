@@ -41,9 +41,15 @@ second signal ends the process at once.`,
 
 // runServer runs a node until a signal drains it, or it fails.
 func (a *app) runServer(ctx context.Context, s config.Server) error {
+	spareMemory()
 	log := a.logger(s)
 	cfg := nodeConfig(s)
 	cfg.Logger = log
+	endProfiles, err := serveProfiles(s.PprofListen)
+	if err != nil {
+		return err
+	}
+	defer endProfiles()
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)

@@ -38,11 +38,18 @@ var Methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}
 // Validate finds everything that is wrong with a normalised spec: an *Invalid
 // with one problem each, at paths of the API, or nil.
 func (s Spec) Validate(p AddressPolicy) error {
+	_, err := Compile(s.Schedule)
+	return s.ValidateCompiled(p, err)
+}
+
+// ValidateCompiled is Validate for a caller that has compiled the schedule
+// already, and passes what Compile said.
+func (s Spec) ValidateCompiled(p AddressPolicy, schedule error) error {
 	v := &validation{}
 	v.description(s.Description)
 	v.labels(s.Labels)
-	if _, err := Compile(s.Schedule); err != nil {
-		v.merge("schedule_expr", err)
+	if schedule != nil {
+		v.merge("schedule_expr", schedule)
 	}
 	v.target(s.Target, p)
 	v.duration("timeout", s.Timeout, time.Millisecond, MaxTimeout)

@@ -27,6 +27,19 @@ func TestSuite(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) persistence.Store { return openMem(t, vfs.NewMem()) })
 }
 
+// TestSuiteOnOneDisk runs the suite in one directory, as it will be run on a
+// database that keeps what earlier cases have left.
+func TestSuiteOnOneDisk(t *testing.T) {
+	cfg := small(nil)
+	cfg.Dir = t.TempDir()
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, s)
+	storetest.Run(t, func(*testing.T) persistence.Store { return s })
+}
+
 // small is a configuration that flushes and compacts after few writes.
 func small(fs vfs.FS) Config {
 	return Config{Dir: "data", FS: fs, MemTableBytes: minMemTableBytes, CacheBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)}

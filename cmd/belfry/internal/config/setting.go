@@ -27,6 +27,7 @@ type Server struct {
 	LogLevel       slog.Level
 	LogFormat      string // "json" or "text"
 	NodeName       string // "" is the host's name
+	PprofListen    string // "" is off
 }
 
 // Setting is one key of the configuration. The same name serves as a flag
@@ -110,6 +111,10 @@ func nodeSettings() []Setting {
 		{Key: "drain-timeout", Default: "90s", Help: "how long a stop waits for attempts in flight", apply: func(s *Server, v string) (err error) {
 			s.DrainTimeout, err = duration(v, 0)
 			return err
+		}},
+		{Key: "pprof-listen", Default: "", Help: "loopback address that serves Go's profiles, such as 127.0.0.1:6060 (default: off)", apply: func(s *Server, v string) error {
+			s.PprofListen = v
+			return nil
 		}},
 		{Key: "node-name", Default: "", Help: "name of this node in history and logs (default: the host's name)", apply: func(s *Server, v string) error {
 			s.NodeName = v
