@@ -10,51 +10,57 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/belfry-scheduler/belfry/persistence/cassandra"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+	goleak.VerifyTestMain(cassandra.Tests(m), goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 
-// TestOwnerKilled: 500 executions a second, and the node is killed in the
-// middle, again and again. No occurrence is without its record, none has a
-// second id, and what comes twice was in flight at a kill and keeps its key.
+// TestOwnerKilled: 500 executions a second on the embedded store, and the node
+// is killed in the middle, again and again. No occurrence is without its record,
+// none has a second id, and what comes twice was in flight at a kill and keeps
+// its key.
 //
 // BELFRY_CHAOS_KILLS sets how often (20), BELFRY_CHAOS_SEED replays a run.
 func TestOwnerKilled(t *testing.T) {
-	const jobs, every = 500, time.Second
-	seed := envInt(t, "BELFRY_CHAOS_SEED", int(time.Now().UnixNano()&0xFFFFFF))
+	node := &Process{DataDir: t.TempDir(), Args: []string{"--partitions", "16"}}
 	kills := envInt(t, "BELFRY_CHAOS_KILLS", 20)
+	underLoad(t, node, 500, kills, func() {
+		node.Kill()
+		if err := node.Start(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// underLoad runs so many jobs a second on a node, lets a fault happen again and
+// again, and checks what was due against what came and what is recorded.
+func underLoad(t *testing.T, node *Process, jobs, faults int, fault func()) {
+	t.Helper()
+	const every = time.Second
+	seed := envInt(t, "BELFRY_CHAOS_SEED", int(time.Now().UnixNano()&0xFFFFFF))
 	t.Logf("BELFRY_CHAOS_SEED=%d", seed)
 	r := rand.New(rand.NewPCG(uint64(seed), 1))
-
 	ledger, err := NewLedger()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ledger.Close()
-	bin, err := Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := &Process{Bin: bin, DataDir: t.TempDir(), Listen: freeAddr(t), Args: []string{"--partitions", "16"}}
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { node.Kill() }()
-
+	startNode(t, node)
 	intervals := registerIntervals(t, node, ledger, jobs, every)
 	h := History{InFlight: 2 * time.Second}
-	for range kills {
+	for range faults {
 		// Anywhere in the next second of work.
-		if !ledger.WaitFor(ledger.Len()+200+r.IntN(jobs), time.Minute) {
+		if !ledger.WaitFor(ledger.Len()+jobs/2+r.IntN(jobs), time.Minute) {
 			t.Fatalf("deliveries have stopped at %d\n%s", ledger.Len(), node.Log())
 		}
 		h.Kills = append(h.Kills, Kill{time.Now()})
-		node.Kill()
-		if err := node.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fault()
+	}
+	if !ledger.WaitFor(ledger.Len()+2*jobs, time.Minute) {
+		t.Fatalf("deliveries have stopped at %d\n%s", ledger.Len(), node.Log())
 	}
 	pausedAt := pauseAll(t, node, jobs)
 	for i := range intervals {
@@ -68,6 +74,20 @@ func TestOwnerKilled(t *testing.T) {
 		t.Errorf("%d deliveries have headers that cannot be read: %v", len(broken), broken[:1])
 	}
 	report(t, h)
+}
+
+// startNode builds and starts a node that ends with the test.
+func startNode(t *testing.T, node *Process) {
+	t.Helper()
+	bin, err := Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Bin, node.Listen = bin, freeAddr(t)
+	t.Cleanup(node.Kill)
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // registerIntervals imports jobs whose phases are spread evenly.

@@ -38,7 +38,11 @@ func (p *Process) URL() string { return "http://" + p.Listen }
 
 // Start starts the process and returns when it is ready.
 func (p *Process) Start() error {
-	args := append([]string{"server", "--data-dir", p.DataDir, "--listen", p.Listen, "--allow-targets", "127.0.0.0/8"}, p.Args...)
+	args := []string{"server", "--listen", p.Listen, "--allow-targets", "127.0.0.0/8"}
+	if p.DataDir != "" {
+		args = append(args, "--data-dir", p.DataDir)
+	}
+	args = append(args, p.Args...)
 	p.cmd = exec.Command(p.Bin, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
@@ -74,10 +78,14 @@ func (p *Process) waitReady(within time.Duration) error {
 	}
 }
 
-// Kill ends the process as a power button does, and waits until it is gone.
+// Kill ends the process as a power button does, and waits until it is gone. One
+// that has ended is left alone.
 func (p *Process) Kill() {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return
+	}
 	_ = p.cmd.Process.Kill()
-	<-p.done
+	p.done <- <-p.done
 }
 
 // Terminate asks the process to drain and returns how it ended.
@@ -85,7 +93,9 @@ func (p *Process) Terminate() error {
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		return err
 	}
-	return <-p.done
+	err := <-p.done
+	p.done <- err
+	return err
 }
 
 // Log is the end of what the process has printed.

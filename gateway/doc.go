@@ -60,8 +60,9 @@
 //	patch.go        merge patch
 //	actions.go      trigger, pause, resume
 //	executions.go   the merged list, one execution
-//	list.go         lists of jobs, filters
-//	import.go       NDJSON in, NDJSON out
+//	live.go         what a job's row says that history does not have yet
+//	list.go         lists of jobs; filter.go, paging.go
+//	import.go       NDJSON in, NDJSON out: chunk.go, lanes.go, outbox.go
 //	bulk.go         one page of a bulk action
 //	events.go       server-sent events from a ring
 //	limits.go       what one client may take

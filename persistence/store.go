@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -170,12 +171,34 @@ type History interface {
 	// first by (scheduled_for, execution id), strictly older than before when it
 	// is not nil, at most limit; of several decisions the highest.
 	Executions(ctx context.Context, partition int32, day job.Day, jobID string, before *Cursor, limit int) ([]HistoryRow, error)
-	// Attempts returns all rows of one execution, by attempt, the summary
-	// first; of several decisions for one attempt the highest.
+	// Attempts returns all rows of one execution, by attempt, the summary first.
+	// An attempt has a row for each epoch that may have sent it, the newest
+	// decision first; of several decisions for one of them the highest counts.
 	Attempts(ctx context.Context, partition int32, day job.Day, jobID string, scheduledFor int64, executionID string) ([]HistoryRow, error)
 	// Expire drops every history row of a partition on the days before the given
 	// one. A database that expires by itself does nothing.
 	Expire(ctx context.Context, partition int32, before job.Day) error
+}
+
+// Decided keeps of the rows of one execution, sorted by attempt and then by
+// decision, the highest first, those that count: one summary, and of each
+// attempt the newest decision under each epoch. A late copy of a former owner
+// thereby covers nothing.
+func Decided(rows []HistoryRow) []HistoryRow {
+	type sending struct {
+		attempt int32
+		epoch   int64
+	}
+	seen := map[sending]bool{}
+	return slices.DeleteFunc(rows, func(h HistoryRow) bool {
+		key := sending{h.Attempt, h.Epoch}
+		if h.Attempt == 0 {
+			key.epoch = 0
+		}
+		again := seen[key]
+		seen[key] = true
+		return again
+	})
 }
 
 // ErrInDoubt is the answer to a write that may be applied now, later or never.

@@ -31,6 +31,7 @@ type Shell struct {
 	Store   persistence.Store
 	Worker  func() *actor.PID // where deliveries go
 	Publish func(*belfryv1.Event)
+	Fenced  func(holder persistence.Fence) // if set, told when another owner took the partition
 	Metrics *Metrics
 	Log     *slog.Logger
 }
@@ -186,13 +187,23 @@ func (o *owner) carry(ctx actor.Context, effects []Effect) {
 		case Expire:
 			o.expire(e.Before)
 		case Stop:
-			if e.Fault != "" {
-				o.Log.Error("the partition stops", "fault", e.Fault)
-			}
-			o.Metrics.fenceRefused.Inc()
+			o.lost(e)
 			ctx.Stop(o.self)
 			return
 		}
+	}
+}
+
+// lost tells of the end of this ownership.
+func (o *owner) lost(e Stop) {
+	if e.Fault != "" {
+		o.Log.Error("the partition stops", "fault", e.Fault)
+		return
+	}
+	o.Metrics.fenceRefused.Inc()
+	o.Log.Warn("another owner holds the partition", "holder", e.Holder.Owner, "their_epoch", e.Holder.Epoch)
+	if o.Fenced != nil {
+		o.Fenced(e.Holder)
 	}
 }
 

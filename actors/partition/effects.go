@@ -47,9 +47,12 @@ type (
 	Publish struct{ Event *belfryv1.Event }
 	// Expire drops the history of the days before.
 	Expire struct{ Before job.Day }
-	// Stop ends this ownership: another owner holds the partition, or what the
-	// store answered cannot be (then Fault says what).
-	Stop struct{ Fault string }
+	// Stop ends this ownership: Holder has the partition, or what the store
+	// answered cannot be (then Fault says what).
+	Stop struct {
+		Holder persistence.Fence
+		Fault  string
+	}
 )
 
 func (Commit) effect()      {}

@@ -125,7 +125,7 @@ func (s *State) Step(now time.Time, e Event) []Effect {
 	case Settled:
 		s.settled(e)
 	case Fenced:
-		s.emit(Stop{})
+		s.emit(Stop{Holder: e.Holder})
 		return s.out
 	case Reported:
 		s.reported(e.Results)

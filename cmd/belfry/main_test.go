@@ -20,8 +20,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/client"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/echo"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/spawn"
+	"github.com/belfry-scheduler/belfry/gateway/api"
 )
 
 func TestMain(m *testing.M) {
@@ -147,7 +149,7 @@ func startTarget(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Defer(func() { ts.Check(target.Stop(context.Background())) })
 }
 
-// child is this program as a process whose log is read line by line.
+// child is this program as a process whose output is read line by line.
 type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -165,6 +167,7 @@ func start(t *testing.T, args ...string) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.cmd.Stdout = c.cmd.Stderr
 	c.lines = bufio.NewScanner(stderr)
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -172,7 +175,7 @@ func start(t *testing.T, args ...string) *child {
 	return c
 }
 
-// saw reads the log up to a line with a text in it.
+// saw reads the output up to a line with a text in it.
 func (c *child) saw(text string) string {
 	c.t.Helper()
 	for c.lines.Scan() {
@@ -180,7 +183,7 @@ func (c *child) saw(text string) string {
 			return c.lines.Text()
 		}
 	}
-	c.t.Fatalf("its log ended without %q", text)
+	c.t.Fatalf("its output ended without %q", text)
 	return ""
 }
 
@@ -251,5 +254,44 @@ func TestASecondSignalEndsAServerAtOnce(t *testing.T) {
 	server.signal(syscall.SIGTERM)
 	if code := server.code(); code != exitInterrupted {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestDevShowsItsJobsAndGoesOnAfterAStop(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	var before api.Job
+	for run := range 2 {
+		dev := start(t, "dev", "--data-dir", dir, "--listen", "127.0.0.1:0")
+		url := strings.TrimSuffix(strings.Fields(dev.saw("  API "))[1], "/v1/jobs")
+		dev.saw("/openapi.json")
+		dev.saw("Echo")
+		dev.saw("loopback addresses are allowed here")
+		dev.saw("curl -s " + url)
+		line := dev.saw("demo-heartbeat")
+		if !strings.Contains(line, "succeeded") || !strings.Contains(line, "ms late  attempt 1") {
+			t.Errorf("line = %q", line)
+		}
+		if strings.Contains(line, "\x1b") {
+			t.Errorf("colours went to a pipe: %q", line)
+		}
+		c, err := client.New(client.Config{Server: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := c.Get(t.Context(), "demo-heartbeat")
+		c.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := j.Value; run == 1 && (now.Generation != before.Generation || now.Counts.Succeeded <= before.Counts.Succeeded || now.Counts.Failed > 0) {
+			t.Errorf("the job was %+v, and after a restart %+v", before.Counts, now.Counts)
+		}
+		before = j.Value
+		dev.signal(os.Interrupt)
+		dev.saw("stopped")
+		if code := dev.code(); code != exitOK {
+			t.Errorf("exit code %d", code)
+		}
 	}
 }

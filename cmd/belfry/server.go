@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/config"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/node"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/spawn"
+	"github.com/belfry-scheduler/belfry/persistence/cql"
 )
 
 func newServer(a *app) *cobra.Command {
@@ -73,6 +74,12 @@ func nodeConfig(s config.Server) node.Config {
 	cfg.Retention, cfg.DrainTimeout, cfg.Version = s.Retention, s.DrainTimeout, buildVersion()
 	if s.Slots > 0 {
 		cfg.Slots = s.Slots
+	}
+	if s.Store == "cql" {
+		cfg.CQL = &cql.Config{
+			Hosts: s.CQL.Hosts, Keyspace: s.CQL.Keyspace, LocalDC: s.CQL.LocalDC, Username: s.CQL.User, PasswordFile: s.CQL.PasswordFile,
+			CAFile: s.CQL.CA, CertFile: s.CQL.Cert, KeyFile: s.CQL.Key, Replication: s.CQL.Replication,
+		}
 	}
 	cfg.NodeName = s.NodeName
 	if cfg.NodeName == "" {

@@ -76,8 +76,8 @@ type Config struct {
 // seams are the places where tests of this package reach in.
 type seams struct {
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as the driver dials
-	unfenced bool                                                             // conditions that hold under any fence
-	copying  func() error                                                     // asked before each copy of history
+	unfenced bool                                                              // conditions that hold under any fence
+	copying  func() error                                                      // asked before each copy of history
 }
 
 var keyspaceName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`)

@@ -92,7 +92,7 @@ func (s *Store) create(ctx context.Context, partition int32) (bool, error) {
 	q := s.db.ContextQuery(ctx, createFence, nil).Bind(partition, gocql.UUID{})
 	a, err := s.cas(q)
 	if err != nil {
-		return false, fmt.Errorf("%w: make the fence: %w", job.ErrUnavailable, err)
+		return false, fmt.Errorf("%w: make the fence: %v", job.ErrUnavailable, err)
 	}
 	return a.applied, nil
 }

@@ -19,10 +19,10 @@ const reconnectEvery = time.Second
 // retries, and would repeat a conditional write that may have been applied.
 type noRetry struct{}
 
-func (noRetry) Attempt(gocql.RetryableQuery) bool        { return false }
-func (noRetry) GetRetryType(error) gocql.RetryType       { return gocql.Rethrow }
-func (noRetry) AttemptLWT(gocql.RetryableQuery) bool     { return false }
-func (noRetry) GetRetryTypeLWT(error) gocql.RetryType    { return gocql.Rethrow }
+func (noRetry) Attempt(gocql.RetryableQuery) bool     { return false }
+func (noRetry) GetRetryType(error) gocql.RetryType    { return gocql.Rethrow }
+func (noRetry) AttemptLWT(gocql.RetryableQuery) bool  { return false }
+func (noRetry) GetRetryTypeLWT(error) gocql.RetryType { return gocql.Rethrow }
 
 // driver is what every session is made with.
 func (c Config) driver() (*gocql.ClusterConfig, error) {

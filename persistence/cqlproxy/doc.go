@@ -40,20 +40,26 @@
 // # Keeping a driver on the proxy
 //
 // A driver asks the server for the addresses of all nodes and connects to those,
-// past the proxy. gocql (scylladb/gocql v1.15.3 as well) stays on it with
-// AddressTranslator, which it asks about every address that it learns, from
-// system.local too:
+// past the proxy. Two ways keep gocql (scylladb/gocql v1.15.3 too) on it; with
+// several nodes there is a proxy for each and both ways take them all. The driver
+// goes on routing by token.
 //
-//	c := gocql.NewCluster(cqlproxy.Split(p.Addr()))
-//	c.Port = …
+//	c := gocql.NewCluster(db.Hosts()...)
 //	c.ProtoVersion = 4
-//	c.AddressTranslator = cqlproxy.Translate(p)
+//	c.Dialer = cqlproxy.Via(p)                  // the driver sees the servers' addresses
 //
-// With several nodes there is a proxy for each, all of them in Translate; the
-// driver keeps its routing by token. Without discovery, DisableInitialHostLookup
-// = true makes the driver use nothing but the hosts that it was given, and it
-// does not route by token then. IgnorePeerAddr concerns only how an address is
-// chosen among those that the server tells, and a HostFilter only refuses
-// addresses: neither leads to the proxy. Compression (gocql's Compressor) must
-// be off: a compressed request cannot be read, and its connection is cut.
+//	c := gocql.NewCluster(p.Host())
+//	c.ProtoVersion = 4
+//	c.AddressTranslator = cqlproxy.Translate(p) // the driver sees the proxies' addresses
+//
+// Via is the stricter one: an address that no proxy stands for cannot be dialled.
+// The driver asks an AddressTranslator about every address that it learns, the
+// contact points and system.local as well. In front of ScyllaDB set
+// DisableShardAwarePort, or connections land on other shards than they asked for.
+//
+// IgnorePeerAddr concerns only which of the addresses that the server tells is
+// taken, and a HostFilter only refuses addresses: neither leads to a proxy.
+// DisableInitialHostLookup keeps the driver to the hosts that it was given, but
+// takes its routing by token away. Compression (gocql's Compressor) must be off:
+// a compressed request cannot be read, and its connection is cut.
 package cqlproxy

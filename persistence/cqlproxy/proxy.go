@@ -12,6 +12,7 @@ import (
 // Proxy passes the connections of a driver on to one server.
 type Proxy struct {
 	target   string
+	server   *net.TCPAddr // of target
 	listener net.Listener
 	gate     gate
 	prepared prepared
@@ -47,11 +48,15 @@ func Start(t testing.TB, target string) *Proxy {
 
 // Open opens a proxy in front of a server (host:port).
 func Open(target string) (*Proxy, error) {
-	l, err := listen(target)
+	server, err := net.ResolveTCPAddr("tcp", target)
 	if err != nil {
 		return nil, fmt.Errorf("proxy of %s: %w", target, err)
 	}
-	p := &Proxy{target: target, listener: l, rule: PassAll, conns: map[*conn]bool{}}
+	l, err := listen(server)
+	if err != nil {
+		return nil, fmt.Errorf("proxy of %s: %w", target, err)
+	}
+	p := &Proxy{target: target, server: server, listener: l, rule: PassAll, conns: map[*conn]bool{}}
 	p.live, p.end = context.WithCancel(context.Background())
 	p.work.Go(p.accept)
 	return p, nil
@@ -59,6 +64,10 @@ func Open(target string) (*Proxy, error) {
 
 // Addr is where the driver connects, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Host is Addr without the port, as gocql wants its contact points. In front of a
+// server on a loopback address the port is the server's.
+func (p *Proxy) Host() string { return p.listener.Addr().(*net.TCPAddr).IP.String() }
 
 // Target is the server behind.
 func (p *Proxy) Target() string { return p.target }

@@ -44,7 +44,7 @@ func TestFailedDisk(t *testing.T) {
 	for name, fails := range map[string]func(errorfs.Op) bool{
 		"log sync":        failing(ends(".log"), syncs...),
 		"log write":       failing(ends(".log"), errorfs.OpFileWrite),
-		"log rotation":    failing(ends(".log"), errorfs.OpCreate, errorfs.OpReuseForWrite),
+		"log rotation":    failing(ends(".log"), errorfs.OpCreate),
 		"manifest write":  failing(manifest, errorfs.OpFileWrite),
 		"manifest sync":   failing(manifest, syncs...),
 		"table creation":  failing(ends(".sst"), errorfs.OpCreate),
@@ -56,6 +56,17 @@ func TestFailedDisk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { failDisk(t, fails) })
 	}
+}
+
+// noReuse makes a new log where pebble would write over an old one: errorfs lets
+// the files alone that are opened to be used again.
+type noReuse struct{ vfs.FS }
+
+func (fs noReuse) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := fs.Remove(oldname); err != nil {
+		return nil, err
+	}
+	return fs.Create(newname, category)
 }
 
 // failOnce is a disk that fails one sync and then works again.
@@ -78,7 +89,7 @@ func failDisk(t *testing.T, fails func(errorfs.Op) bool) {
 		}
 		return nil
 	})}
-	s := openMem(t, errorfs.Wrap(disk, broken))
+	s := openMem(t, noReuse{errorfs.Wrap(disk, broken)})
 
 	var p progress
 	for partition, err := range sc.run(t.Context(), s, &p, func() bool {

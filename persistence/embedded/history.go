@@ -41,13 +41,14 @@ func (s *Store) Attempts(ctx context.Context, partitionID int32, day job.Day, jo
 			from:   appendExecution(nil, partitionID, day, jobID, class, c),
 			to:     appendSuccessor(appendExecution(nil, partitionID, day, jobID, class, c)),
 			row:    persistence.HistoryRow{Day: day, JobID: jobID},
+			all:    true,
 		}, -1)
 		if err != nil {
 			return nil, fmt.Errorf("attempts of %s: %w", executionID, err)
 		}
 		all = append(all, rows...)
 	}
-	return all, nil
+	return persistence.Decided(all), nil
 }
 
 // span is a range of one class of a job's keys on a day.
@@ -55,10 +56,11 @@ type span struct {
 	prefix   []byte // ends with the class
 	from, to []byte // nil to: to the end of the class
 	row      persistence.HistoryRow
+	all      bool // also older decisions
 }
 
 // history reads at most limit rows of a span, of each attempt the newest
-// decision, which stands first. A negative limit is none.
+// decision, which stands first, or all. A negative limit is none.
 func (s *Store) history(ctx context.Context, sp span, limit int) (rows []persistence.HistoryRow, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func (s *Store) history(ctx context.Context, sp span, limit int) (rows []persist
 			}
 		}
 		key := it.Key()
-		if stem := key[:max(0, len(key)-8)]; bytes.Equal(stem, attempt) {
+		if stem := key[:max(0, len(key)-8)]; bytes.Equal(stem, attempt) && !sp.all {
 			continue
 		} else {
 			attempt = append(attempt[:0], stem...)

@@ -14,6 +14,7 @@ var histories = []behaviour{
 	{"pages are stable while new executions arrive", historyStable},
 	{"a day's history is that of one job and one day", historyApart},
 	{"of several decisions the highest counts", historyDecisions},
+	{"each epoch's sending has its row", historyEpochs},
 	{"attempts come in order with the summary first", historyAttempts},
 	{"history survives the end of its job", historyOutlives},
 	{"expire leaves the days that are kept", historyExpire},
@@ -205,6 +206,21 @@ func historyAttempts(b *bundle) {
 	sameHistories(b, b.attempts(want[0]), want)
 	sameHistories(b, b.attempts(other), []persistence.HistoryRow{other})
 	same(b, "attempts of nothing", len(b.attempts(b.summary(id, 8, "e", 1))), 0)
+}
+
+// historyEpochs: an attempt that two owners may have sent has a row for each; of
+// each the newest decision counts, and a summary is one whoever wrote it.
+func historyEpochs(b *bundle) {
+	id := b.id("x")
+	row := func(attempt int32, epoch, decision int64) persistence.HistoryRow {
+		h := b.summary(id, 7, "e", decision)
+		h.Attempt, h.Epoch = attempt, epoch
+		return h
+	}
+	summary, lost, sent := row(0, 9, 12), row(1, 3, 10), row(1, 9, 11)
+	b.record([]persistence.HistoryRow{row(0, 3, 2), row(1, 3, 1), lost, sent, summary, row(1, 9, 4)})
+	sameHistories(b, b.attempts(summary), []persistence.HistoryRow{summary, sent, lost})
+	sameHistories(b, b.executions(id, nil, 10), []persistence.HistoryRow{summary})
 }
 
 func historyOutlives(b *bundle) {

@@ -60,6 +60,9 @@ func Load(src Sources) (Server, []Value, error) {
 			bad = append(bad, fmt.Errorf("%s (%s): %w", s.Key, v.Origin, err))
 		}
 	}
+	if len(bad) == 0 {
+		bad = append(bad, checkStore(&server))
+	}
 	return server, values, errors.Join(bad...)
 }
 

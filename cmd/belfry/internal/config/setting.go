@@ -14,7 +14,8 @@ import (
 
 // Server is the settings of `belfry server`, checked.
 type Server struct {
-	Store          string         // the kind of store: "embedded"
+	Store          string         // the kind of store: "embedded" or "cql"
+	CQL            CQL            // where the database of the latter is
 	DataDir        string         // where the embedded store lives
 	Listen         string         // host:port of the HTTP API
 	AllowTargets   []netip.Prefix // addresses that targets may have besides public ones
@@ -50,15 +51,15 @@ const envPrefix = "BELFRY_"
 // Settings lists every setting in the order in which help and `config view`
 // show them.
 func Settings() []Setting {
-	return slices.Concat(storeSettings(), networkSettings(), nodeSettings())
+	return slices.Concat(storeSettings(), cqlSettings(), networkSettings(), nodeSettings())
 }
 
 func storeSettings() []Setting {
 	return []Setting{
-		{Key: "store", Default: "embedded", Help: "where jobs are kept: embedded (in --data-dir, one node)", apply: func(s *Server, v string) error {
+		{Key: "store", Default: "embedded", Help: "where jobs are kept: embedded (in --data-dir) or cql (ScyllaDB or Cassandra, see --cql-hosts)", apply: func(s *Server, v string) error {
 			s.Store = v
-			if v != "embedded" {
-				return fmt.Errorf("%q is not a store of this build, which has only \"embedded\"", v)
+			if v != "embedded" && v != "cql" {
+				return fmt.Errorf("%q is neither embedded nor cql", v)
 			}
 			return nil
 		}},

@@ -9,13 +9,17 @@ import (
 
 	"github.com/belfry-scheduler/belfry/gateway"
 	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence/cql"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
 // Config is what a node is started with.
 type Config struct {
-	// DataDir is where the embedded store lies. Required.
+	// CQL is the database that jobs are kept in; nil: the embedded store. Its
+	// Retention and Logger are this configuration's.
+	CQL *cql.Config
+	// DataDir is where the embedded store lies. Required for that.
 	DataDir string
 	// Listen is the address of the API, host:port; port 0 takes a free one.
 	Listen string
@@ -58,7 +62,7 @@ func DefaultConfig() Config {
 // Validate names the first field that cannot be used.
 func (c Config) Validate() error {
 	switch {
-	case c.DataDir == "":
+	case c.CQL == nil && c.DataDir == "":
 		return errors.New("data-dir is empty: name the directory that the node keeps its jobs in")
 	case c.NodeName == "":
 		return errors.New("node-name is empty")
@@ -70,6 +74,11 @@ func (c Config) Validate() error {
 		return fmt.Errorf("retention is %s: at least 1h", c.Retention)
 	case c.DrainTimeout < 0:
 		return fmt.Errorf("drain-timeout is %s: 0 or more", c.DrainTimeout)
+	}
+	if c.CQL != nil {
+		if err := c.CQL.Validate(); err != nil {
+			return err
+		}
 	}
 	return gateway.CheckListen(c.Listen, c.InsecureNoAuth)
 }

@@ -1,0 +1,64 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belfry-scheduler/belfry/persistence/cassandra"
+)
+
+// onDatabase is a node whose jobs are in a keyspace of their own.
+func onDatabase(db *cassandra.Cluster, keyspace string) *Process {
+	return &Process{Args: []string{
+		"--store", "cql", "--cql-hosts", strings.Join(db.Hosts(), ","), "--cql-local-dc", db.LocalDC(),
+		"--cql-keyspace", keyspace, "--partitions", "16",
+	}}
+}
+
+// TestOwnerKilledOnDatabase: as TestOwnerKilled, with the jobs in Cassandra.
+func TestOwnerKilledOnDatabase(t *testing.T) {
+	node := onDatabase(cassandra.Start(t, 1), "owner_killed")
+	underLoad(t, node, 100, envInt(t, "BELFRY_CHAOS_KILLS", 20), func() {
+		node.Kill()
+		if err := node.Start(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestDatabaseNodeKilled: one of three database nodes dies and comes back, again
+// and again, and nothing is lost, early or doubled.
+func TestDatabaseNodeKilled(t *testing.T) {
+	db := cassandra.Start(t, 3)
+	node := onDatabase(db, "database_node_killed")
+	n := 0
+	underLoad(t, node, 30, 5, func() {
+		db.Kill(n % 3)
+		db.Restart(n % 3)
+		n++
+	})
+}
+
+// TestDatabaseAway: a server that starts before its database waits for it and
+// says so; one that loses it promises nothing, and goes on when it is back.
+func TestDatabaseAway(t *testing.T) {
+	db := cassandra.Own(t, 1)
+	node := onDatabase(db, "database_away")
+	underLoad(t, node, 20, 1, func() {
+		db.Pause(0)
+		refused := false
+		for end := time.Now().Add(30 * time.Second); !refused && time.Now().Before(end); {
+			err := node.Post("/v1/jobs", map[string]any{"schedule_expr": "0 0 1 1 *", "target": "https://example.com/"}, 201)
+			if err == nil {
+				t.Error("a job was acknowledged while the database was paused")
+				break
+			}
+			refused = strings.Contains(err.Error(), "503")
+		}
+		if !refused {
+			t.Error("no 503 while the database was paused")
+		}
+		db.Resume(0)
+	})
+}

@@ -1,0 +1,2 @@
+// Package cql is the store on ScyllaDB or Apache Cassandra.
+package cql
