@@ -179,7 +179,11 @@ func (a *app) printReport(r bench.Report) error {
 	for _, p := range r.Params {
 		params = append(params, fmt.Sprintf("%s %v", p.Name, p.Value))
 	}
-	fmt.Fprintf(a.stdout, "%s: %s, on %d CPUs\n\n", r.Bench, strings.Join(params, ", "), r.Machine.CPUs)
+	fmt.Fprintf(a.stdout, "%s: %s, on %d CPUs", r.Bench, strings.Join(params, ", "), r.Machine.CPUs)
+	if r.Machine.Load != "" {
+		fmt.Fprintf(a.stdout, " with a load of %s at the start", r.Machine.Load)
+	}
+	fmt.Fprint(a.stdout, "\n\n")
 	return printAll(a, output.View[bench.Metric]{Columns: []output.Column[bench.Metric]{
 		{Header: "METRIC", Cell: func(m bench.Metric) string { return m.Name }},
 		{Header: "VALUE", Cell: bench.Metric.Text},

@@ -53,7 +53,7 @@ func (p *eventPrinter) print() {
 	for e := range p.events {
 		fmt.Fprintln(p.w, eventLine(happening{
 			at: time.UnixMilli(e.GetAt()), job: e.GetJobId(), kind: e.GetType(), attempt: int(e.GetAttempt()),
-			late: time.Duration(e.GetLatenessMs()) * time.Millisecond, reason: e.GetReason(),
+			late: time.Duration(e.GetLatenessMs()) * time.Millisecond, reason: e.GetReason(), catchUp: e.GetCatchUp(),
 		}, p.colour))
 		if n := p.lost.Swap(0); n > 0 {
 			fmt.Fprintf(p.w, "… and %d more that came too fast to print\n", n)

@@ -114,7 +114,7 @@ type eventLines struct {
 func (l *eventLines) Add(e client.Doc[api.Event]) error {
 	v := e.Value
 	_, err := fmt.Fprintln(l.w, eventLine(happening{
-		at: v.At, job: v.JobID, kind: v.Type, attempt: v.Attempt, late: time.Duration(v.LatenessMS) * time.Millisecond, reason: v.Reason,
+		at: v.At, job: v.JobID, kind: v.Type, attempt: v.Attempt, late: time.Duration(v.LatenessMS) * time.Millisecond, reason: v.Reason, catchUp: v.CatchUp,
 	}, l.colour))
 	return err
 }

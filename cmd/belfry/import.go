@@ -61,7 +61,7 @@ func newImportJSONL(a *app) *cobra.Command {
 
 // importFile imports a file, or checks it.
 func (a *app) importFile(ctx context.Context, name string, f importFlags, options string, source func(io.Reader) importer.Source) error {
-	in, err := a.open(name)
+	in, err := openFile(name, a.stdin)
 	if err != nil {
 		return err
 	}

@@ -64,8 +64,7 @@ func newJobsApply(a *app) *cobra.Command {
 
 // readFile reads a whole file, or stdin for "-".
 func readFile(name string, stdin io.Reader) ([]byte, error) {
-	a := app{stdin: stdin}
-	in, err := a.open(name)
+	in, err := openFile(name, stdin)
 	if err != nil {
 		return nil, err
 	}

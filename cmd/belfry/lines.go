@@ -16,6 +16,7 @@ type happening struct {
 	attempt int
 	late    time.Duration
 	reason  string
+	catchUp bool // a slot that was missed, run afterwards
 }
 
 // Colours of outcomes, as ANSI escapes.
@@ -37,6 +38,9 @@ func eventLine(h happening, colour bool) string {
 	rest := ""
 	if strings.HasPrefix(h.kind, "execution.") && h.attempt > 0 {
 		rest = fmt.Sprintf("%7s late  attempt %d", ms(h.late), h.attempt)
+	}
+	if h.catchUp {
+		rest += "  catch-up"
 	}
 	if h.reason != "" {
 		rest += "  " + output.Printable(h.reason)

@@ -17,6 +17,7 @@ func TestEventLine(t *testing.T) {
 	for want, h := range map[string]happening{
 		"03:04:05.006  job                   succeeded      3 ms late  attempt 1":                {at: at, job: "job", kind: "execution.succeeded", attempt: 1, late: 3 * time.Millisecond},
 		"03:04:05.006  job                   retrying     120 ms late  attempt 2  HTTP 500":      {at: at, job: "job", kind: "execution.retrying", attempt: 2, late: 120 * time.Millisecond, reason: "HTTP 500"},
+		"03:04:05.006  job                   succeeded   7000 ms late  attempt 1  catch-up":      {at: at, job: "job", kind: "execution.succeeded", attempt: 1, late: 7 * time.Second, catchUp: true},
 		"03:04:05.006  job                   missed        7 slots":                              {at: at, job: "job", kind: "execution.missed", reason: "7 slots"},
 		"03:04:05.006  job                   job.paused    by\\n\\x1b[31mhand":                   {at: at, job: "job", kind: "job.paused", reason: "by\n\x1b[31mhand"},
 		"03:04:05.006  a-job-with-a-rather-long-name  failed         0 ms late  attempt 5  gone": {at: at, job: "a-job-with-a-rather-long-name", kind: "execution.failed", attempt: 5, reason: "gone"},

@@ -86,11 +86,10 @@ func (a *app) client(key string) (*client.Client, error) {
 	return c, nil
 }
 
-// open reads a file, or stdin for "-". Without a file name on a terminal there
-// is nothing to read and nobody is asked.
-func (a *app) open(name string) (io.ReadCloser, error) {
+// openFile opens a file, or stdin for "-".
+func openFile(name string, stdin io.Reader) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(a.stdin), nil
+		return io.NopCloser(stdin), nil
 	}
 	return os.Open(name)
 }

@@ -42,7 +42,7 @@ second signal ends the process at once.`,
 
 // runServer runs a node until a signal drains it, or it fails.
 func (a *app) runServer(ctx context.Context, s config.Server) error {
-	spareMemory()
+	spareMemory(ctx)
 	log := a.logger(s)
 	cfg := nodeConfig(s)
 	cfg.Logger = log

@@ -35,7 +35,7 @@ func Start(t testing.TB, nodes int) *Cluster {
 	t.Cleanup(func() {
 		if t.Failed() {
 			keepSharedLogs()
-			t.Logf("logs of the database: %s", s.Dir())
+			tellLogs(t, s)
 		}
 		c.heal()
 	})
@@ -51,13 +51,20 @@ func Own(t testing.TB, nodes int) *Cluster {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("logs of the database: %s", s.Dir())
+			tellLogs(t, s)
 		}
 		if err := s.Close(t.Failed()); err != nil {
 			t.Errorf("end the database: %v", err)
 		}
 	})
 	return &Cluster{t: t, server: s, touched: map[int]bool{}}
+}
+
+func tellLogs(t testing.TB, s *Server) {
+	t.Helper()
+	if !s.External() {
+		t.Logf("logs of the database: %s", s.Dir())
+	}
 }
 
 // StartMain starts a database for a TestMain or a command, and answers with what

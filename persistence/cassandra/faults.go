@@ -65,3 +65,8 @@ func (s *Server) with(i int, do func(*node) error) error {
 	}
 	return do(s.nodes[i])
 }
+
+// Wait returns when ctx ends, with nil, or when node i ends, with an error.
+func (s *Server) Wait(ctx context.Context, i int) error {
+	return s.with(i, func(n *node) error { return n.wait(ctx) })
+}

@@ -16,6 +16,7 @@ type home struct {
 const (
 	homePrefix = "belfry-cassandra-"
 	lockName   = "running"
+	logExt     = ".log"
 )
 
 // openHome makes the directory of a run: dir, or a new one that goes with it.
@@ -78,12 +79,15 @@ func (h *home) close(keepLogs bool) error {
 	if !keepLogs {
 		return os.RemoveAll(h.dir)
 	}
-	nodes, err := filepath.Glob(filepath.Join(h.dir, "node*"+string(filepath.Separator)))
+	entries, err := os.ReadDir(h.dir)
 	if err != nil {
 		return err
 	}
-	for _, dir := range append(nodes, filepath.Join(h.dir, lockName)) {
-		if err := os.RemoveAll(dir); err != nil {
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == logExt {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(h.dir, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -91,4 +95,4 @@ func (h *home) close(keepLogs bool) error {
 }
 
 func (h *home) nodeDir(name string) string { return filepath.Join(h.dir, name) }
-func (h *home) logPath(name string) string { return filepath.Join(h.dir, name+".log") }
+func (h *home) logPath(name string) string { return filepath.Join(h.dir, name+logExt) }

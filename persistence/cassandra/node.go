@@ -188,3 +188,16 @@ func (n *node) readLog() []byte {
 	b, _ := os.ReadFile(n.log)
 	return b
 }
+
+// wait watches over the process of the last start.
+func (n *node) wait(ctx context.Context) error {
+	n.mu.Lock()
+	p := n.proc
+	n.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.ended:
+		return fmt.Errorf("%s ended (%s); the end of its log:\n%s", n.name, p.state, lastLines(n.readLog(), 20))
+	}
+}

@@ -61,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("test database: %w", err)
 	}
 	if err := s.start(ctx); err != nil {
-		return nil, fmt.Errorf("test database: %w", errors.Join(err, s.Close(true)))
+		return nil, fmt.Errorf("test database (logs: %s): %w", s.Dir(), errors.Join(err, s.Close(true)))
 	}
 	return s, nil
 }

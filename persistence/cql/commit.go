@@ -84,8 +84,8 @@ func (s *Store) send(ctx context.Context, q *gocql.Batch) (answer, error) {
 	q.SetRequestTimeout(s.patience.limit(s.cfg.Timeout))
 	sent := time.Now()
 	a, err := casBatch(s.db, q)
-	if err == nil {
-		s.patience.answered(time.Since(sent))
+	if err == nil || errors.Is(err, gocql.ErrTimeoutNoResponse) {
+		s.patience.add(time.Since(sent))
 	}
 	return s.judged(a, err)
 }
@@ -110,13 +110,15 @@ func casBatch(db gocqlx.Session, q *gocql.Batch) (answer, error) {
 }
 
 // refusedContent finds out what a request was refused for that the database
-// calls invalid: when the same table can be read, it is the content.
+// calls invalid: a full disk and a missing table are called so, too. When a
+// write that has no content and cannot be applied goes through, it is the
+// content.
 func (s *Store) refusedContent(ctx context.Context, partition int32, err error) error {
 	var why *invalid
 	if !errors.As(err, &why) {
 		return err
 	}
-	if _, _, failed := s.look(ctx, partition); failed != nil {
+	if _, probe := s.cas(s.db.ContextQuery(ctx, neverFence, nil).Bind(partition)); probe != nil {
 		return fmt.Errorf("%w: %w", job.ErrUnavailable, err)
 	}
 	return refused("%s", why.Error())

@@ -14,7 +14,7 @@ import (
 const (
 	DefaultKeyspace         = "belfry"
 	DefaultRetention        = 30 * 24 * time.Hour
-	DefaultTimeout          = 5 * time.Second
+	DefaultTimeout          = 3 * time.Second
 	DefaultConnectTimeout   = 5 * time.Second
 	DefaultSchemaAgreement  = 10 * time.Second
 	DefaultConnectionsAHost = 2

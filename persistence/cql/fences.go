@@ -22,6 +22,8 @@ const (
 
 	setFence = "UPDATE partitions SET epoch = ?, seq = ?, op_id = ?, owner = ?, owner_incarnation = ?, last_number = ? WHERE p = ?"
 	ifFence  = " IF epoch = ? AND seq = ? AND op_id = ?"
+
+	neverFence = "UPDATE partitions SET epoch = 0 WHERE p = ? IF epoch = -1" // no epoch is negative
 )
 
 // dbFence is a fence as the driver reads it.

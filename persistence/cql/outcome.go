@@ -49,9 +49,9 @@ func unwritten(err error) error {
 // answeredWith judges an error frame of the database.
 func answeredWith(refusal gocql.RequestError, err error) error {
 	switch refusal.Code() {
-	case gocql.ErrCodeInvalid, gocql.ErrCodeSyntax:
+	case gocql.ErrCodeInvalid:
 		return &invalid{err}
-	case gocql.ErrCodeBootstrapping, gocql.ErrCodeUnauthorized, gocql.ErrCodeCredentials:
+	case gocql.ErrCodeBootstrapping, gocql.ErrCodeUnauthorized, gocql.ErrCodeCredentials, gocql.ErrCodeSyntax:
 		return fmt.Errorf("%w: %w", job.ErrUnavailable, err)
 	case gocql.ErrCodeUnavailable:
 		// Too few replicas for the serial round: nothing was proposed. The same

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -101,8 +102,9 @@ func model(first point) porcupine.Model {
 
 // fight is many owners at one partition, and the history of what they saw.
 type fight struct {
-	store     persistence.Store
+	stores    []persistence.Store // a client uses the one of its number
 	partition int32
+	faults    bool // an unavailable store and repeated doubts belong to it
 	ctx       context.Context
 	start     time.Time
 
@@ -127,6 +129,9 @@ func (f *fight) do(client int, c call, held persistence.Fence) (persistence.Fenc
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.faults && errors.Is(err, job.ErrUnavailable) && !a.unknown {
+		return fence, err // nothing was written, nothing was seen
+	}
 	if err != nil && a.fence == (point{}) && !a.unknown {
 		f.failed = errors.Join(f.failed, fmt.Errorf("%s: %w", c.verb, err))
 	}
@@ -135,17 +140,18 @@ func (f *fight) do(client int, c call, held persistence.Fence) (persistence.Fenc
 }
 
 func (f *fight) ask(client int, c call, held persistence.Fence) (now persistence.Fence, applied bool, err error) {
+	store := f.stores[client%len(f.stores)]
 	switch c.verb {
 	case read:
-		now, err = f.store.ReadFence(f.ctx, f.partition)
+		now, err = store.ReadFence(f.ctx, f.partition)
 	case acquire:
-		now, err = f.store.Acquire(f.ctx, held, newOwner(fmt.Sprint("node", client)), c.op)
+		now, err = store.Acquire(f.ctx, held, newOwner(fmt.Sprint("node", client)), c.op)
 	case commit:
-		now, err = f.store.Commit(f.ctx, held, persistence.Batch{OpID: c.op})
+		now, err = store.Commit(f.ctx, held, persistence.Batch{OpID: c.op})
 	case settle:
-		now, applied, err = f.store.Settle(f.ctx, held, c.batch, c.op)
+		now, applied, err = store.Settle(f.ctx, held, c.batch, c.op)
 	case release:
-		if err = f.store.Release(f.ctx, held, c.op); err == nil {
+		if err = store.Release(f.ctx, held, c.op); err == nil {
 			now = held
 			now.Seq++
 			now.OpID = c.op
@@ -154,8 +160,25 @@ func (f *fight) ask(client int, c call, held persistence.Fence) (now persistence
 	return now, applied, err
 }
 
+// move asks for one thing, and where faults belong to the fight it settles what
+// is in doubt as an owner does: a commit by a barrier, anything else by asking
+// again.
 func (f *fight) move(client int, v verb, held persistence.Fence) (persistence.Fence, error) {
-	return f.do(client, call{verb: v, at: key(held), op: uuid.New(), batch: uuid.New()}, held)
+	c := call{verb: v, at: key(held), op: uuid.New(), batch: uuid.New()}
+	next, err := f.do(client, c, held)
+	if f.faults && v == commit && errors.Is(err, persistence.ErrInDoubt) {
+		c = call{verb: settle, at: key(held), op: uuid.New(), batch: c.op}
+		next, err = f.do(client, c, held)
+	}
+	for try := 0; f.faults && c.verb != commit && open(err) && try < 20; try++ {
+		next, err = f.do(client, c, held)
+	}
+	return next, err
+}
+
+// open tells that a call may be made again.
+func open(err error) bool {
+	return errors.Is(err, persistence.ErrInDoubt) || errors.Is(err, job.ErrUnavailable)
 }
 
 // reign is one attempt at ownership: read, acquire, and what an owner does.
@@ -189,8 +212,14 @@ func (f *fight) takeover() {
 // record plays one fight and returns what was seen of it.
 func record(b *bundle, store persistence.Store, partition int32) ([]porcupine.Operation, point) {
 	b.Helper()
-	f := &fight{store: store, partition: partition, ctx: b.ctx, start: time.Now()}
+	f := &fight{stores: []persistence.Store{store}, partition: partition, ctx: b.ctx, start: time.Now()}
 	first := key(b.read(partition))
+	f.play()
+	b.must("a fight", f.failed)
+	return f.history, first
+}
+
+func (f *fight) play() {
 	f.takeover()
 	var wg sync.WaitGroup
 	for client := range 4 {
@@ -201,8 +230,24 @@ func record(b *bundle, store persistence.Store, partition int32) ([]porcupine.Op
 		})
 	}
 	wg.Wait()
-	b.must("a fight", f.failed)
-	return f.history, first
+}
+
+// Fight records a history of four owners who fight for a partition, each through
+// one of the stores, while whoever calls it may disturb them: a store that is
+// unavailable or leaves a doubt is part of the fight. It tells whether the
+// history is linearizable, and how many operations it has.
+func Fight(t testing.TB, partition int32, stores ...persistence.Store) (porcupine.CheckResult, int) {
+	t.Helper()
+	f := &fight{stores: stores, partition: partition, faults: true, ctx: t.Context(), start: time.Now()}
+	before, err := stores[0].ReadFence(f.ctx, partition)
+	if err != nil {
+		t.Fatalf("read fence: %v", err)
+	}
+	f.play()
+	if f.failed != nil {
+		t.Fatalf("a fight: %v", f.failed)
+	}
+	return check(f.history, key(before)), len(f.history)
 }
 
 func check(history []porcupine.Operation, first point) porcupine.CheckResult {

@@ -54,7 +54,7 @@ func (j Jobs) line(buf []byte, i int) []byte {
 
 // OneTime is jobs of a size that are due once, such as those of a spike.
 func OneTime(url string, size int) Jobs {
-	return Jobs{Plan: Plan{Prefix: runID("spike0"), Jobs: 1, Slots: 1}, URL: url, Size: size, Schedule: far}
+	return Jobs{Plan: Plan{Prefix: runID("spike0"), Jobs: 1, Slots: 1}, URL: url, Size: size, Schedule: far(time.Now())}
 }
 
 // BodyLength is how long the body of job i's deliveries is.

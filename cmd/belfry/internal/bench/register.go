@@ -5,9 +5,13 @@ import (
 	"time"
 )
 
-// far is a schedule that is due long after any benchmark.
-func far(i int) string {
-	return time.Now().UTC().AddDate(0, 0, 30+i%30).Truncate(24 * time.Hour).Add(time.Duration(i%86_400_000) * time.Millisecond).Format(stamp)
+// far is schedules that are due long after any benchmark, spread over a month.
+func far(now time.Time) func(i int) string {
+	const month = 30 * 24 * time.Hour
+	from := now.UTC().Add(month).Truncate(24 * time.Hour)
+	return func(i int) string {
+		return from.Add(time.Duration(i) * 7919 * time.Millisecond % month).Format(stamp)
+	}
 }
 
 // Register measures registrations by single requests.
@@ -23,7 +27,7 @@ func (r Register) Run(ctx context.Context, e Env) (Report, error) {
 	report := Report{Bench: "register", Machine: ThisMachine(), Params: Values{
 		{"count", r.Count}, {"connections", r.Connections}, {"job_bytes", r.Size},
 	}}
-	j := Jobs{Plan: Plan{Prefix: runID("register"), Jobs: r.Count, Slots: 1}, URL: e.Sink.URL(), Schedule: far, Size: r.Size}
+	j := Jobs{Plan: Plan{Prefix: runID("register"), Jobs: r.Count, Slots: 1}, URL: e.Sink.URL(), Schedule: far(time.Now()), Size: r.Size}
 	latency, took, err := e.posts(ctx, j, r.Connections)
 	if err != nil {
 		return report, err
@@ -50,7 +54,7 @@ func (r Import) Run(ctx context.Context, e Env) (Report, error) {
 	report := Report{Bench: "import", Machine: ThisMachine(), Params: Values{
 		{"count", r.Count}, {"connections", r.Connections}, {"job_bytes", r.Size},
 	}}
-	j := Jobs{Plan: Plan{Prefix: runID("import"), Jobs: r.Count, Slots: 1}, URL: e.Sink.URL(), Schedule: far, Size: r.Size}
+	j := Jobs{Plan: Plan{Prefix: runID("import"), Jobs: r.Count, Slots: 1}, URL: e.Sink.URL(), Schedule: far(time.Now()), Size: r.Size}
 	took, err := e.imports(ctx, j, r.Connections)
 	if err != nil {
 		return report, err

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"runtime"
 	"strconv"
+	"strings"
 )
 
 // Report is the outcome of one benchmark.
@@ -23,11 +25,19 @@ type Machine struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
 	Go   string `json:"go"`
+
+	// Load is how many processes wanted to run when the benchmark began, where
+	// that is known: numbers of a machine that has other work say little.
+	Load string `json:"load,omitzero"`
 }
 
 // ThisMachine describes the machine of this process.
 func ThisMachine() Machine {
-	return Machine{CPUs: runtime.GOMAXPROCS(0), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
+	m := Machine{CPUs: runtime.GOMAXPROCS(0), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load, _, _ = strings.Cut(string(text), " ")
+	}
+	return m
 }
 
 // Metric is a number. Its unit is the end of its name.

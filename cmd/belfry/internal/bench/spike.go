@@ -155,7 +155,7 @@ const samplePause = 20 * time.Millisecond
 func (e Env) sample(ctx context.Context, j Jobs) (apiSamples, error) {
 	var out apiSamples
 	other := j
-	other.Plan.Prefix, other.Schedule, other.Starts = j.Plan.Prefix+"x", far, nil
+	other.Plan.Prefix, other.Schedule, other.Starts = j.Plan.Prefix+"x", far(time.Now()), nil
 	var gets, posts []time.Duration
 	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
