@@ -39,6 +39,18 @@ func OnFull(hook func(message any, sender *actor.PID)) Option {
 	return func(o *options) { o.onFull = hook }
 }
 
+// Inline makes an actor run in the goroutine of whoever sends to it, instead of
+// one of its own: for small actors that only wait for their parent's messages.
+// It must not send to itself or wait for its sender. A panic still goes to its
+// supervisor and not to the sender.
+func Inline() Option {
+	return func(o *options) { o.props = append(o.props, actor.WithDispatcher(actor.NewSynchronizedDispatcher(inlineThroughput))) }
+}
+
+// inlineThroughput is how many messages are handled before others may run; an
+// inline actor never has as many.
+const inlineThroughput = 300
+
 // Props makes the Props of an actor of a kind. The producer is called for the
 // first incarnation and for each restart.
 func (f *Factory) Props(kind Kind, producer func() actor.Actor, opts ...Option) *actor.Props {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"time"
@@ -53,7 +54,7 @@ type Config struct {
 	Logger *slog.Logger
 	// TokenKey is mixed into the hash of page tokens. Gateways with the same key
 	// accept each other's tokens. A token is no secret and grants nothing: the
-	// hash finds edits and mix-ups. nil: a key that every gateway shares.
+	// hash finds edits and mix-ups. nil: one of its own, drawn at start.
 	TokenKey []byte
 	// Limits bound what clients may take.
 	Limits Limits
@@ -163,7 +164,8 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	if c.TokenKey == nil {
-		c.TokenKey = []byte("belfry page token 1")
+		c.TokenKey = make([]byte, 32)
+		_, _ = rand.Read(c.TokenKey) // never fails
 	}
 	orDefault(&c.Version, "dev")
 	c.Limits = c.Limits.withDefaults()

@@ -171,7 +171,11 @@ func (g *Gateway) askRunning(ctx context.Context, s *stored, page []api.Executio
 			e.AsOf = &now
 			continue
 		}
-		markRunning(e, running[e.ExecutionID], d.GetWaiting())
+		waiting := d.GetWaiting()
+		if e.Due != nil && e.Due.After(now) || e.NextAttemptAt != nil && e.NextAttemptAt.After(now) {
+			waiting = "" // its time has not come
+		}
+		markRunning(e, running[e.ExecutionID], waiting)
 	}
 }
 

@@ -124,6 +124,7 @@ func TestInFlightAndHistoryAreOneList(t *testing.T) {
 			{ScheduledFor: slot(-90 * time.Minute), Due: slot(-90 * time.Minute), Attempt: 3, RetryAt: slot(time.Minute), LastError: "connection refused", UnknownAttempts: 1},
 			{ScheduledFor: slot(0), Due: slot(0), Attempt: 1, Epochs: []int64{4}},
 			{ScheduledFor: slot(time.Second), Due: slot(time.Second), Attempt: 1},
+			{ScheduledFor: slot(-30 * time.Minute), Due: slot(-30 * time.Minute), Attempt: 1},
 			{ScheduledFor: slot(-2 * time.Hour), Due: slot(-2 * time.Hour), Attempt: 1, Epochs: []int64{4}}, // decided: history has it
 		}
 	})
@@ -136,8 +137,8 @@ func TestInFlightAndHistoryAreOneList(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%s %s %d %s", e.ScheduledFor.Format("15:04:05"), e.Status, e.AttemptCount, e.Reason+e.Error))
 	}
 	want := []string{
-		"12:00:01 pending 0 the worker is full", "12:00:00 running 1 ", "11:00:00 succeeded 1 ",
-		"10:30:00 retrying 2 the worker is fullconnection refused", "10:00:00 succeeded 1 ", "09:00:00 succeeded 1 ",
+		"12:00:01 pending 0 ", "12:00:00 running 1 ", "11:30:00 pending 0 the worker is full", "11:00:00 succeeded 1 ",
+		"10:30:00 retrying 2 connection refused", "10:00:00 succeeded 1 ", "09:00:00 succeeded 1 ",
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got %q\nwant %q", lines, want)
@@ -226,7 +227,7 @@ func TestCatchUpThatWaits(t *testing.T) {
 	b := setup(t)
 	b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"0 * * * *","target":"https://example.com"}`).want(201)
 	b.owners.edit("a", func(j *belfryv1.Job) {
-		j.State.CatchUp = &belfryv1.CatchUpRun{Next: start.Add(-5 * time.Hour).UnixMilli(), To: start.Add(-time.Hour).UnixMilli()}
+		j.State.CatchUp = []*belfryv1.CatchUpRun{{Next: start.Add(-5 * time.Hour).UnixMilli(), To: start.Add(-time.Hour).UnixMilli()}}
 		j.State.OpenRange = &belfryv1.SlotRange{First: start.Add(-30 * time.Hour).UnixMilli(), Last: start.Add(-6 * time.Hour).UnixMilli(), Count: 25, Status: "missed", Reason: "catch_up"}
 	})
 	got := read[[]api.Execution](b.do("GET", "/v1/jobs/a/executions", "").want(200))

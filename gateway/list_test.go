@@ -66,7 +66,8 @@ func TestFilters(t *testing.T) {
 
 func TestATokenBelongsToItsFilter(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	key := func(k string) func(*Config) { return func(c *Config) { c.TokenKey = []byte(k) } }
+	b := setup(t, key("one"))
 	for i := range 5 {
 		b.create(fmt.Sprintf(`"job_id":"j%d","labels":{"a":"1"}`, i))
 	}
@@ -79,9 +80,9 @@ func TestATokenBelongsToItsFilter(t *testing.T) {
 	b.do("GET", "/v1/jobs?page_size=3&label=a=1&page_token="+token, "").want(200)
 	b.do("GET", "/v1/jobs?page_size=2&page_token="+token, "").refused("query.page_token")
 	b.do("GET", "/v1/jobs?page_size=2&label=a=2&page_token="+token, "").refused("query.page_token")
-	other := setup(t, func(c *Config) { c.TokenKey = []byte("another") })
+	other := setup(t, key("another"))
 	other.do("GET", path, "").refused("query.page_token")
-	same := setup(t)
+	same := setup(t, key("one"))
 	same.do("GET", path, "").want(200)
 }
 

@@ -51,7 +51,7 @@ type report struct {
 }
 
 func newLedger(slots int) *ledger {
-	return &ledger{slots: slots, held: map[ref]*held{}, children: map[string]*held{}, line: newLine(), outbox: outbox{of: map[int32][]*held{}}}
+	return &ledger{slots: slots, held: map[ref]*held{}, children: map[string]*held{}, line: newLine(slots), outbox: outbox{of: map[int32][]*held{}}}
 }
 
 // free is how many more deliveries may be begun.
@@ -177,6 +177,9 @@ func (l *ledger) next(resend, offerFor time.Duration) (time.Time, bool) {
 	}
 	if p, ok := l.line.oldest(); ok && (at.IsZero() || p.Add(offerFor).Before(at)) {
 		at = p.Add(offerFor)
+	}
+	if g := l.line.gathering; !g.IsZero() && (at.IsZero() || g.Add(gatherFor).Before(at)) {
+		at = g.Add(gatherFor)
 	}
 	return at, !at.IsZero()
 }

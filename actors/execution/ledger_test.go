@@ -126,7 +126,7 @@ func TestLedgerUnderAnyMessages(t *testing.T) {
 }
 
 func TestOffersAreFairAndNotTiny(t *testing.T) {
-	l := newLine()
+	l := newLine(64)
 	for p := range int32(4) {
 		l.join(p)
 		l.join(p)
@@ -145,7 +145,7 @@ func TestOffersAreFairAndNotTiny(t *testing.T) {
 			t.Fatalf("offers of %v, want %v", got, want)
 		}
 	}
-	l = newLine()
+	l = newLine(64)
 	l.join(1)
 	l.join(2)
 	if o := l.offer(now, 12, owned); o.slots != 8 {
@@ -159,7 +159,7 @@ func TestOffersAreFairAndNotTiny(t *testing.T) {
 // An owner that is told Busy while an offer is on its way to it answers that
 // offer with nothing, and still waits.
 func TestBusyDuringAnOfferKeepsTheTurn(t *testing.T) {
-	l := newLine()
+	l := newLine(64)
 	l.join(7)
 	o := l.offer(time.Unix(0, 0), 4, func(int32) bool { return true })
 	l.join(7)
@@ -172,7 +172,7 @@ func TestBusyDuringAnOfferKeepsTheTurn(t *testing.T) {
 }
 
 func TestSilentOwnersCostOneSlot(t *testing.T) {
-	l := newLine()
+	l := newLine(64)
 	l.join(1)
 	now := time.Unix(0, 0)
 	owned := func(int32) bool { return true }

@@ -2,9 +2,14 @@ package execution
 
 import "time"
 
-// offerChunk is how many slots an offer has at least, if that many are free:
-// fewer would spend more messages than calls.
-const offerChunk = 8
+// An offer has at least offerChunk slots, or an eighth of all if that is less:
+// what one partition begins together ends together and is recorded in one
+// batch. Free slots are gathered for that, but no longer than gatherFor, since
+// the others may be held by calls that hang.
+const (
+	offerChunk = 64
+	gatherFor  = 5 * time.Millisecond
+)
 
 // line is the partitions that were told Busy, in the order in which they are
 // offered slots, and the offers that are not answered yet.
@@ -18,6 +23,9 @@ type line struct {
 	lapsing  []*offer // oldest first; answered ones have no slots
 	promised int      // slots of unanswered offers
 	last     int64
+
+	chunk     int
+	gathering time.Time // since when fewer free slots than a chunk wait for more; zero: none do
 }
 
 type waiter struct {
@@ -33,8 +41,24 @@ type offer struct {
 	made      time.Time
 }
 
-func newLine() *line {
-	return &line{waiters: map[int32]*waiter{}, offers: map[int64]*offer{}}
+func newLine(slots int) *line {
+	return &line{waiters: map[int32]*waiter{}, offers: map[int64]*offer{}, chunk: max(min(offerChunk, slots/8), 1)}
+}
+
+// gather reports whether the free slots should wait for more of them.
+func (l *line) gather(now time.Time, free int) bool {
+	if free >= l.chunk || free < 1 || len(l.order) == 0 {
+		l.gathering = time.Time{}
+		return false
+	}
+	if l.gathering.IsZero() {
+		l.gathering = now
+	}
+	if now.Sub(l.gathering) < gatherFor {
+		return true
+	}
+	l.gathering = time.Time{}
+	return false
 }
 
 // join puts a partition that was told Busy in line.
@@ -120,7 +144,7 @@ func (l *line) oldest() (time.Time, bool) {
 func (l *line) offer(now time.Time, free int, owned func(int32) bool) *offer {
 	for len(l.order) > 0 && free > 0 {
 		partition := l.order[0]
-		slots := min(free, max(offerChunk, free/len(l.order)))
+		slots := min(free, max(l.chunk, free/len(l.order)))
 		l.order = l.order[1:]
 		if !owned(partition) {
 			delete(l.waiters, partition)

@@ -23,7 +23,7 @@ func NewWorker(f *actors.Factory, cfg Config, opts ...actors.Option) (*actor.Pro
 	}
 	s := &shared{
 		Config: cfg, ledger: newLedger(cfg.Slots), panics: map[string]any{},
-		executions: f.Props(actors.Execution, func() actor.Actor { return &execution{deliverer: cfg.Deliverer, log: cfg.Log} }),
+		executions: f.Props(actors.Execution, func() actor.Actor { return &execution{deliverer: cfg.Deliverer, log: cfg.Log} }, actors.Inline()),
 	}
 	opts = append([]actors.Option{f.Supervises(actors.Execution, s.stopped), f.Guardian(actors.Worker, s.gaveUp)}, opts...)
 	return f.Props(actors.Worker, func() actor.Actor { return &worker{shared: s} }, opts...), nil
@@ -207,6 +207,9 @@ func (w *worker) flush(ctx actor.Context) {
 // offer gives free slots to the partitions in line.
 func (w *worker) offer(ctx actor.Context, now time.Time) {
 	if w.ledger.draining {
+		return
+	}
+	if w.ledger.line.gather(now, w.ledger.free()) {
 		return
 	}
 	owned := func(p int32) bool { return w.Owner(p) != nil }

@@ -49,12 +49,14 @@ type owner struct {
 	cancel context.CancelFunc
 	timer  *time.Timer
 	wakeAt time.Time // zero: no wake-up is wanted
+	timed  bool      // the timer is set for wakeAt. It runs on the monotonic clock, so after a backward step it fires too early and is set again.
 
-	refs   map[Ref]*actor.PID
-	last   Ref
-	stats  *atomic.Pointer[Stats]
-	shown  time.Time
-	panics int // of the state, as far as they are logged
+	refs    map[Ref]*actor.PID
+	last    Ref
+	stats   *atomic.Pointer[Stats]
+	shown   time.Time
+	changed bool // since then
+	panics  int  // of the state, as far as they are logged
 }
 
 // Messages of the owner to itself. A full mailbox still takes them.
@@ -81,6 +83,7 @@ func (o *owner) Receive(ctx actor.Context) {
 		o.stop()
 	case *actor.Stopped, *actor.Restarting:
 	case wake, poke:
+		o.timed = false
 		o.step(ctx, Tick{})
 	case stored:
 		o.step(ctx, m.event)
@@ -108,6 +111,7 @@ func (o *owner) start(ctx actor.Context) {
 	o.self, o.root = ctx.Self(), ctx.ActorSystem().Root
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	o.timer = time.AfterFunc(time.Hour, func() { o.root.Send(o.self, wake{}) })
+	o.changed = true
 	o.carry(ctx, o.state.Step(time.Now(), Tick{Judge: true}))
 	o.rest(time.Now())
 }
@@ -136,7 +140,11 @@ func (o *owner) step(ctx actor.Context, e Event) {
 		o.wakeAt = time.Time{}
 		o.carry(ctx, o.state.Step(now, Tick{Judge: true}))
 	}
-	o.carry(ctx, o.state.Step(now, e))
+	effects := o.state.Step(now, e)
+	if _, idle := e.(Tick); !idle || len(effects) > 0 {
+		o.changed = true
+	}
+	o.carry(ctx, effects)
 	o.rest(now)
 	if n, last := o.state.Panics(); n > o.panics {
 		o.Metrics.jobPanics.Add(float64(n - o.panics))
@@ -154,15 +162,28 @@ func (o *owner) rest(now time.Time) {
 	case at.Before(now):
 		at = now.Round(0) // a timer set for the past is due now, not late
 	}
-	if !at.Equal(o.wakeAt) {
-		o.wakeAt = at
+	if stale := o.show(now); !stale.IsZero() && stale.Before(at) {
+		at = stale.Round(0)
+	}
+	if !at.Equal(o.wakeAt) || !o.timed {
+		o.wakeAt, o.timed = at, true
 		o.timer.Reset(max(time.Until(at), 0))
 	}
-	if now.Sub(o.shown) >= time.Second || now.Before(o.shown) {
-		o.shown = now
-		st := o.state.Stats(now)
-		o.stats.Store(&st)
+}
+
+// show publishes the numbers at most once a second, and says when it wants to
+// be called again because something has happened since.
+func (o *owner) show(now time.Time) (again time.Time) {
+	if !o.changed {
+		return time.Time{}
 	}
+	if since := now.Sub(o.shown); since >= 0 && since < time.Second {
+		return o.shown.Add(time.Second)
+	}
+	o.shown, o.changed = now, false
+	st := o.state.Stats(now)
+	o.stats.Store(&st)
+	return time.Time{}
 }
 
 // carry carries effects out, in order.
@@ -294,8 +315,13 @@ func (o *owner) expire(before job.Day) {
 	go func() {
 		ctx, cancel := context.WithTimeout(o.ctx, time.Minute)
 		defer cancel()
-		if err := o.Store.Expire(ctx, o.part, before); err != nil {
-			o.Log.Warn("expire history", "before", before.String(), "err", err)
+		if err := o.Store.Expire(ctx, o.part, before); err != nil && o.ctx.Err() == nil {
+			o.Log.Warn("expire history: tried again in a minute", "before", before.String(), "err", err)
+			time.AfterFunc(time.Minute, func() {
+				if o.ctx.Err() == nil {
+					o.expire(before)
+				}
+			})
 		}
 	}()
 }

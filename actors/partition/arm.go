@@ -70,12 +70,13 @@ func (s *State) armDue(j *jobRec, judge bool) {
 	}
 	c := s.change(j)
 	if judge {
-		err = s.judgeGap(c, j, sp, sched)
+		err = s.judgeGap(c, j, sp, sched, "outage")
 	}
 	if err == nil {
 		err = s.arm(c, j, sp, sched)
 	}
 	if err != nil {
+		s.takeBack(c)
 		s.fault(j, err.Error())
 		return
 	}
@@ -84,36 +85,87 @@ func (s *State) armDue(j *jobRec, judge bool) {
 	s.schedule(j)
 }
 
+// takeBack drops the executions of a change that will not be written.
+func (s *State) takeBack(c *change) {
+	for _, f := range c.flights {
+		if s.running[f.id] == f {
+			s.drop(f)
+		}
+	}
+	c.flights = nil
+}
+
+// judgeFull judges the jobs that max_outstanding holds back: they have no timer
+// that a judging Tick would meet.
+func (s *State) judgeFull() {
+	for _, j := range s.jobs {
+		if j.status == job.Active && j.past != nil && j.past.backlog != 0 && j.past.backlog <= s.now {
+			s.guard(j.id, func() { s.armDue(j, true) })
+		}
+	}
+}
+
 // judgeGap decides by the catch-up policy what becomes of the slots that came
 // due while the owner could not act. A gap within grace is none: arm fires all.
-func (s *State) judgeGap(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
-	plan := job.PlanCatchUp(sched, messages.FromSpec(sp).CatchUp, time.UnixMilli(j.cursor), time.UnixMilli(s.now))
+func (s *State) judgeGap(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, reason string) error {
+	policy := messages.FromSpec(sp).CatchUp
+	plan := job.PlanCatchUp(sched, policy, time.UnixMilli(j.cursor), time.UnixMilli(s.now))
 	if plan.Late || plan.OldestSlot.IsZero() {
 		return nil
 	}
-	s.dropCatchUp(c, j, sched, job.Missed, "superseded by a later outage")
-	s.cover(c, j, sched, plan.Missed, job.Missed, "outage")
+	if policy.Policy == job.CatchUpAll {
+		s.trimCatchUp(c, j, sched, policy, plan.RunCount)
+	} else {
+		s.dropCatchUp(c, j, sched, job.Missed, "superseded by a later outage")
+	}
+	s.cover(c, j, sched, plan.Missed, job.Missed, reason)
 	newest := plan.Missed.Last
 	if plan.RunCount > 0 {
 		newest = plan.RunTo
-		j.history().catchUp = &belfryv1.CatchUpRun{Next: plan.RunFrom.UnixMilli(), To: plan.RunTo.UnixMilli()}
+		p := j.history()
+		p.catchUp = append(p.catchUp, &belfryv1.CatchUpRun{Next: plan.RunFrom.UnixMilli(), To: plan.RunTo.UnixMilli()})
 	}
 	return j.moveCursor(sched, newest.UnixMilli())
+}
+
+// trimCatchUp makes room for the slots of another outage in what is left of the
+// catch-ups before: of all together the newest run, as many as the policy says.
+func (s *State) trimCatchUp(c *change, j *jobRec, sched *job.Schedule, policy job.CatchUp, more int) {
+	p := j.history()
+	left := policy.Max - more
+	oldest := s.now - policy.Window.Milliseconds()
+	runs := p.catchUp
+	p.catchUp = nil
+	for i := len(runs) - 1; i >= 0; i-- { // the newest first
+		run := runs[i]
+		m := sched.Missed(time.UnixMilli(max(run.GetNext(), oldest)-1), time.UnixMilli(run.GetTo()), max(left, 0))
+		left -= len(m.Newest)
+		cut := run.GetTo() + 1
+		if len(m.Newest) > 0 {
+			cut = m.Newest[0].UnixMilli()
+			p.catchUp = append([]*belfryv1.CatchUpRun{{Next: cut, To: run.GetTo()}}, p.catchUp...)
+		}
+		runs[i] = &belfryv1.CatchUpRun{Next: run.GetNext(), To: cut - 1}
+	}
+	for _, run := range runs {
+		s.coverBetween(c, j, sched, run.GetNext()-1, run.GetTo(), job.Missed, "outage")
+	}
 }
 
 // arm makes durable what is due within the arm-ahead: first the live slots, then
 // what is left of a catch-up, in half of the places.
 func (s *State) arm(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
 	limit := int(sp.GetMaxOutstanding())
-	if err := s.armLive(c, j, sp, sched, limit); err != nil {
+	if err := s.armLive(c, j, sp, sched, s.now+s.armAhead()); err != nil {
 		return err
 	}
 	s.armCatchUp(c, j, sp, sched, max(limit/2, 1))
 	return nil
 }
 
-func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, limit int) error {
-	horizon := s.now + s.armAhead()
+// armLive arms the slots up to an instant, as far as there are places.
+func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, horizon int64) error {
+	limit := int(sp.GetMaxOutstanding())
 	for j.next != 0 && j.next <= horizon {
 		if len(j.flights()) >= limit {
 			p := j.history()
@@ -125,7 +177,7 @@ func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.S
 		if j.past != nil {
 			j.past.backlog = 0
 		}
-		s.armSlot(c, j, sp, j.next, max(j.next, j.updated))
+		s.armSlot(c, j, sp, j.next, max(j.next, j.updated), false)
 		if err := j.moveCursor(sched, j.next); err != nil {
 			return err
 		}
@@ -136,45 +188,62 @@ func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.S
 	return nil
 }
 
-func (s *State) armSlot(c *change, j *jobRec, sp *belfryv1.JobSpec, slot, due int64) *flight {
-	s.closeRange(c, j)
+// armSlot makes one execution, unless it is in flight already: an id never is
+// twice.
+func (s *State) armSlot(c *change, j *jobRec, sp *belfryv1.JobSpec, slot, due int64, catchUp bool) {
 	f := s.launch(j, sp, slot, due)
-	if s.running[f.id] == nil { // an id is never in flight twice
-		s.enter(f, c)
+	if s.running[f.id] != nil {
+		return
 	}
-	return f
+	f.catchUp = catchUp
+	s.closeRange(c, j)
+	s.enter(f, c)
 }
 
 // armCatchUp arms missed slots, oldest first, while there are places.
 func (s *State) armCatchUp(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, places int) {
-	for j.past != nil && j.past.catchUp != nil && len(j.past.flights) < places {
-		run := j.past.catchUp
-		s.armSlot(c, j, sp, run.GetNext(), s.now).catchUp = true
-		next, ok := sched.Next(time.UnixMilli(run.GetNext()))
-		if !ok || next.UnixMilli() > run.GetTo() {
-			j.past.catchUp = nil
-			return
-		}
-		j.past.catchUp = &belfryv1.CatchUpRun{Next: next.UnixMilli(), To: run.GetTo()}
+	for j.past != nil && len(j.past.catchUp) > 0 && len(j.past.flights) < places {
+		slot := j.past.catchUp[0].GetNext()
+		s.armSlot(c, j, sp, slot, s.now, true)
+		j.past.passCatchUp(sched, slot)
+	}
+}
+
+// passCatchUp moves the oldest catch-up run past a slot.
+func (p *past) passCatchUp(sched *job.Schedule, slot int64) {
+	run := p.catchUp[0]
+	p.catchUp = p.catchUp[1:]
+	if next, ok := sched.Next(time.UnixMilli(slot)); ok && next.UnixMilli() <= run.GetTo() {
+		p.catchUp = append([]*belfryv1.CatchUpRun{{Next: next.UnixMilli(), To: run.GetTo()}}, p.catchUp...)
+	}
+	if len(p.catchUp) == 0 {
+		p.catchUp = nil
 	}
 }
 
 // dropCatchUp records what is left of a catch-up instead of running it.
 func (s *State) dropCatchUp(c *change, j *jobRec, sched *job.Schedule, status job.ExecutionStatus, reason string) {
-	if j.past == nil || j.past.catchUp == nil {
+	if j.past == nil {
 		return
 	}
-	run := j.past.catchUp
+	runs := j.past.catchUp
 	j.past.catchUp = nil
-	left := sched.Missed(time.UnixMilli(run.GetNext()-1), time.UnixMilli(run.GetTo()), 0)
-	s.cover(c, j, sched, job.MissedRange{First: left.First, Last: left.Last, Count: left.Count}, status, reason)
+	for _, run := range runs {
+		s.coverBetween(c, j, sched, run.GetNext()-1, run.GetTo(), status, reason)
+	}
+}
+
+// coverBetween records the slots in (after, through].
+func (s *State) coverBetween(c *change, j *jobRec, sched *job.Schedule, after, through int64, status job.ExecutionStatus, reason string) {
+	m := sched.Missed(time.UnixMilli(after), time.UnixMilli(through), 0)
+	s.cover(c, j, sched, job.MissedRange{First: m.First, Last: m.Last, Count: m.Count}, status, reason)
 }
 
 // makeRoom uses the place that an ended execution leaves: for what is left of a
 // catch-up, and for slots held back by max_outstanding.
 func (s *State) makeRoom(c *change, j *jobRec) {
 	p := j.past
-	if j.status != job.Active || p.catchUp == nil && p.backlog == 0 {
+	if j.status != job.Active || len(p.catchUp) == 0 && p.backlog == 0 {
 		return
 	}
 	sp, sched, err := s.planOf(j)
@@ -197,17 +266,16 @@ func (s *State) skipBacklog(c *change, j *jobRec, sched *job.Schedule) error {
 	if held.Count <= backlogKept {
 		return nil
 	}
-	older := sched.Missed(time.UnixMilli(j.cursor), held.Newest[0].Add(-time.Millisecond), 0)
-	s.cover(c, j, sched, job.MissedRange{First: older.First, Last: older.Last, Count: older.Count}, job.Skipped, "backlog")
-	return j.moveCursor(sched, older.Last.UnixMilli())
+	kept := held.Newest[0].UnixMilli()
+	s.coverBetween(c, j, sched, j.cursor, kept-1, job.Skipped, "backlog")
+	return j.moveCursor(sched, kept-1)
 }
 
 // settle records every unarmed slot up to now under one fate, before the job
 // changes.
 func (s *State) settle(c *change, j *jobRec, sched *job.Schedule, status job.ExecutionStatus, reason string) {
 	s.dropCatchUp(c, j, sched, status, reason)
-	m := sched.Missed(time.UnixMilli(j.cursor), time.UnixMilli(s.now), 0)
-	s.cover(c, j, sched, job.MissedRange{First: m.First, Last: m.Last, Count: m.Count}, status, reason)
+	s.coverBetween(c, j, sched, j.cursor, s.now, status, reason)
 	j.cursor = max(j.cursor, s.now)
 	if j.past != nil {
 		j.past.backlog = 0
@@ -215,22 +283,21 @@ func (s *State) settle(c *change, j *jobRec, sched *job.Schedule, status job.Exe
 }
 
 // disarm drops the armed slots that are not due yet, save those to keep, and
-// moves the cursor back over them: never behind now, nor behind a slot that was
-// dispatched or recorded.
+// moves the cursor back over all of them: never behind now, nor behind a slot
+// that was dispatched or recorded. A kept one is found by its id when the cursor
+// comes to it again.
 func (s *State) disarm(c *change, j *jobRec, keep func(slot int64) bool) {
-	back := max(s.now, j.reached)
+	j.cursor = max(s.now, j.reached)
 	for _, f := range append([]*flight(nil), j.flights()...) {
 		if !f.armedOnly(s.now) || f.gen != j.gen {
 			continue
 		}
 		if keep(f.slot) {
-			back = max(back, f.slot)
 			continue
 		}
 		s.drop(f)
 		s.releaseSpec(c, f)
 	}
-	j.cursor = back
 }
 
 // armedOnly tells that a scheduled execution is not due yet and was never sent.
@@ -241,7 +308,7 @@ func (f *flight) armedOnly(now int64) bool {
 // settleStatus finishes a job for which nothing is due any more and nothing is
 // in flight.
 func (s *State) settleStatus(c *change, j *jobRec) {
-	if j.status != job.Active || j.next != 0 || len(j.flights()) > 0 || j.past != nil && j.past.catchUp != nil {
+	if j.status != job.Active || j.next != 0 || len(j.flights()) > 0 || j.past != nil && len(j.past.catchUp) > 0 {
 		return
 	}
 	s.closeRange(c, j)

@@ -82,14 +82,14 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 		return fmt.Errorf("it is not filed under its job and id")
 	case f.attempt < 1 || f.spec == nil:
 		return fmt.Errorf("it has no attempt or no spec")
+	case (f.phase == committing) != (f.owed != nil):
+		return fmt.Errorf("it is in phase %d and owes a change: %t", f.phase, f.owed != nil)
 	case f.phase == sent && f.sendAt() > f.sentNow:
 		return fmt.Errorf("it was sent at %d, before %d", f.sentNow, f.sendAt())
 	case (f.phase == waiting || f.phase == sent) && !f.timer.Scheduled():
 		return fmt.Errorf("nothing will wake it in phase %d", f.phase)
 	case f.phase == sent && (len(f.epochs) == 0 || f.epochs[len(f.epochs)-1] != s.life):
 		return fmt.Errorf("it was sent under an epoch that its row does not name")
-	case f.kind == job.Scheduled && f.gen == j.gen && !f.catchUp && f.slot > j.cursor:
-		return fmt.Errorf("its slot %d is after the cursor %d", f.slot, j.cursor)
 	}
 	return nil
 }

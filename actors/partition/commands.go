@@ -191,7 +191,7 @@ func (s *State) unpause(c *change, j *jobRec, catchUp bool) error {
 		return err
 	}
 	if catchUp {
-		if err := s.judgeGap(c, j, sp, sched); err != nil {
+		if err := s.judgeGap(c, j, sp, sched, "paused"); err != nil {
 			return err
 		}
 	}

@@ -60,6 +60,13 @@ func (s *State) busied(refs []*belfryv1.DeliveryRef) {
 		if f == nil || f.phase != sent || f.attempt != r.GetAttempt() {
 			continue
 		}
+		if f.orphaned() { // deleted on the way to the worker, which has not begun it
+			f.sentAs = 0
+			c := s.change(f.job)
+			s.end(c, f, job.Cancelled, "the job was deleted", s.now)
+			c.row(s.row(f.job, nil))
+			continue
+		}
 		s.wheel.Cancel(&f.timer)
 		f.phase, f.sentAs = queued, 0
 		back = append(back, f)
@@ -77,17 +84,20 @@ func (s *State) reported(results []*belfryv1.Result) {
 		ref := &belfryv1.DeliveryRef{ExecutionId: r.GetExecutionId(), Attempt: r.GetAttempt()}
 		f := s.running[r.GetExecutionId()]
 		switch {
-		case f == nil || f.phase != judged && r.GetAttempt() != f.attempt && r.GetOutcome() != belfryv1.Result_OUTCOME_SUCCEEDED:
+		case s.deciding[keyOfResult(ref)]:
+			// Its batch is on the way, and the acknowledgement follows that.
+		case f == nil || r.GetAttempt() != f.attempt && r.GetOutcome() != belfryv1.Result_OUTCOME_SUCCEEDED:
 			unwanted = append(unwanted, ref)
-		case f.phase == judged || f.phase == committing && f.attempt == r.GetAttempt():
-			// decided by the batch on its way; a repeat of the result is
-			// acknowledged after that
+		case f.phase == committing && f.attempt == r.GetAttempt():
+			// Sent by a former owner; our own row is on its way, and the worker
+			// reports again.
 		default:
-			ack := func() {
+			decide := func() {
 				c := s.judge(f, r)
 				c.acks = append(c.acks, ref)
+				s.deciding[keyOfResult(ref)] = true
 			}
-			if !s.guard(f.job.id, ack) {
+			if !s.guard(f.job.id, decide) {
 				unwanted = append(unwanted, ref)
 			}
 		}
@@ -97,12 +107,25 @@ func (s *State) reported(results []*belfryv1.Result) {
 	}
 }
 
+// resultKey names a result among those that are being decided.
+type resultKey struct {
+	execution string
+	attempt   int32
+}
+
+func keyOfResult(r *belfryv1.DeliveryRef) resultKey {
+	return resultKey{r.GetExecutionId(), r.GetAttempt()}
+}
+
 // judge decides what an ended attempt means and writes it in one change.
 func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 	if f.phase == queued {
 		s.ready.remove(f)
 	}
 	s.wheel.Cancel(&f.timer)
+	if r.GetAttempt() < f.attempt && !f.begun() {
+		f.attempt = r.GetAttempt() // the next one was never sent
+	}
 	if f.attempt == 1 && r.GetSentAt() != 0 {
 		f.firstSent = r.GetSentAt() // as the worker measured it
 	}
@@ -117,7 +140,7 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 	default:
 		s.retry(c, f, outcome, r)
 	}
-	if r.GetGone() && f.job.status == job.Active {
+	if r.GetGone() && f.job.status == job.Active && f.gen == f.job.gen && f.rev == f.job.rev {
 		s.pause(c, f.job, "the target answered 410 Gone")
 	}
 	s.settleStatus(c, f.job)
@@ -141,8 +164,7 @@ func (s *State) retry(c *change, f *flight, outcome job.Outcome, r *belfryv1.Res
 	f.retryAt = v.RetryAt.UnixMilli()
 	f.epochs = []int64{s.life}
 	f.lastError = s.shortError(f.job, r.GetError())
-	f.phase = committing
-	c.flights = append(c.flights, f)
+	f.commitWith(c)
 	s.wheel.Schedule(&f.timer, f.retryAt)
 	c.publish(&belfryv1.Event{
 		Type: "execution.retrying", JobId: f.job.id, ExecutionId: f.id, ScheduledFor: f.slot, At: s.now,

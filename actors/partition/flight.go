@@ -44,6 +44,7 @@ type flight struct {
 	catchUp   bool
 
 	phase     phase
+	owed      *change // while committing: the change that makes it durable
 	firstSent int64
 	sentNow   int64 // when an attempt was sent last
 	sentAs    int32 // its number
@@ -122,8 +123,14 @@ func (s *State) enter(f *flight, c *change) {
 	p := f.job.history()
 	p.flights = append(p.flights, f)
 	s.running[f.id] = f
-	c.flights = append(c.flights, f)
+	f.commitWith(c)
 	s.wheel.Schedule(&f.timer, f.sendAt())
+}
+
+// commitWith holds the flight back until a change is durable.
+func (f *flight) commitWith(c *change) {
+	f.phase, f.owed = committing, c
+	c.flights = append(c.flights, f)
 }
 
 // drop takes a flight out of the state: it is decided, or was never sent and
@@ -141,14 +148,17 @@ func (s *State) drop(f *flight) {
 	f.phase = judged // readyList passes over it
 }
 
-// durable tells a flight that its row is in the store.
-func (s *State) durable(f *flight) {
-	if f.phase != committing || s.running[f.id] != f {
-		return // decided or dropped in the meantime
+// durable tells a flight that a change of its is in the store.
+func (s *State) durable(f *flight, c *change) {
+	if f.phase != committing || f.owed != c || s.running[f.id] != f {
+		return // decided, dropped or changed again in the meantime
 	}
-	f.phase = waiting
-	if s.now >= f.sendAt() {
+	f.phase, f.owed = waiting, nil
+	switch {
+	case s.now >= f.sendAt():
 		s.becomeReady(f)
+	case !f.timer.Scheduled(): // it went off before, and the clock was stepped back
+		s.wheel.Schedule(&f.timer, f.sendAt())
 	}
 }
 
@@ -174,9 +184,7 @@ func (s *State) becomeReady(f *flight) {
 	}
 	if n := len(f.epochs); n == 0 || f.epochs[n-1] != s.life {
 		f.epochs = append(f.epochs, s.life)
-		f.phase = committing
-		c := s.change(f.job).row(s.row(f.job, nil))
-		c.flights = append(c.flights, f)
+		f.commitWith(s.change(f.job).row(s.row(f.job, nil)))
 		return
 	}
 	f.phase = queued

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -101,16 +102,27 @@ func (h *Host) take(root *actor.RootContext, self *actor.PID, p int32) {
 		case <-h.ctx.Done():
 			return
 		}
-		state, err := h.acquire(p)
+		state, err := h.tryAcquire(p)
 		<-h.slots
 		switch {
 		case err == nil:
 			root.Send(self, taken{p, state})
 		case h.ctx.Err() == nil:
 			h.Log.Warn("take a partition", "partition", p, "err", err)
-			time.AfterFunc(time.Second, func() { root.Send(self, takeAgain{p}) })
+			h.takeLater(root, self, p)
 		}
 	}()
+}
+
+// tryAcquire is acquire; a panic in it, over whatever is stored, is an error of
+// this partition.
+func (h *Host) tryAcquire(p int32) (s *State, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic while loading: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return h.acquire(p)
 }
 
 // acquire raises the epoch of a partition and reads what is in it.
@@ -170,8 +182,16 @@ func (h *Host) ended(ctx actor.Context, who *actor.PID) {
 	h.Owners.Set(p, nil)
 	h.stats[p].Store(nil)
 	if h.ctx.Err() == nil {
-		h.take(ctx.ActorSystem().Root, ctx.Self(), p)
+		h.takeLater(ctx.ActorSystem().Root, ctx.Self(), p)
 	}
+}
+
+// takePause is waited before a partition is taken again that was lost, or could
+// not be taken.
+const takePause = time.Second
+
+func (h *Host) takeLater(root *actor.RootContext, self *actor.PID, p int32) {
+	time.AfterFunc(takePause, func() { root.Send(self, takeAgain{p}) })
 }
 
 // watchClock wakes every owner when the wall clock was stepped: their timers

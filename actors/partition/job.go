@@ -38,9 +38,9 @@ type jobRec struct {
 // past is what has happened to a job.
 type past struct {
 	flights  []*flight
-	open     *belfryv1.SlotRange  // Invariant: not nil only while it is the newest record.
-	catchUp  *belfryv1.CatchUpRun // missed slots that still run
-	backlog  int64                // the slot since which max_outstanding holds slots back; 0: none
+	open     *belfryv1.SlotRange    // Invariant: not nil only while it is the newest record.
+	catchUp  []*belfryv1.CatchUpRun // missed slots that still run, one run an outage, oldest first
+	backlog  int64                  // the slot since which max_outstanding holds slots back; 0: none
 	days     []int32
 	last     *belfryv1.LastExecution
 	specs    map[int64]*belfryv1.JobSpec // older revisions that flights are pinned to
@@ -218,15 +218,23 @@ func (s *State) guard(id string, work func()) (ok bool) {
 			if j == nil {
 				return
 			}
-			for _, f := range append([]*flight(nil), j.flights()...) {
-				s.drop(f)
-			}
-			j.past = nil
-			s.fault(j, fmt.Sprintf("internal: panic: %v", r))
+			s.spoilt(j, fmt.Sprintf("internal: panic: %v", r))
 		}
 	}()
 	work()
 	return true
+}
+
+// spoilt marks a job about which nothing in memory can be relied on: it keeps
+// only what has to be swept with it.
+func (s *State) spoilt(j *jobRec, why string) {
+	for _, f := range append([]*flight(nil), j.flights()...) {
+		s.drop(f)
+	}
+	if j.past != nil {
+		j.past = &past{specs: j.past.specs, days: j.past.days}
+	}
+	s.fault(j, why)
 }
 
 // Panics is how many panics over single jobs were caught so far, and the last

@@ -49,7 +49,7 @@ func (s *State) loadJob(r persistence.Row) {
 // loadPast restores what has happened, when anything has.
 func (s *State) loadPast(j *jobRec, st *belfryv1.JobState) {
 	c := counters{st.GetSucceeded(), st.GetFailed(), st.GetMissed(), st.GetSkipped(), st.GetCancelled()}
-	if len(st.GetInFlight()) == 0 && st.GetOpenRange() == nil && st.GetCatchUp() == nil && st.GetBacklogSince() == 0 &&
+	if len(st.GetInFlight()) == 0 && st.GetOpenRange() == nil && len(st.GetCatchUp()) == 0 && st.GetBacklogSince() == 0 &&
 		len(st.GetDays()) == 0 && st.GetLast() == nil && st.GetStatusReason() == "" && st.GetStatusAt() == 0 && c == (counters{}) {
 		return
 	}
@@ -99,18 +99,19 @@ func (s *State) loadCommand(r persistence.Row) {
 // Loaded ends the load: every timer is set, and executions that a former owner
 // may have sent are marked so. A Tick with Judge must follow.
 func (s *State) Loaded() {
-	for _, j := range s.jobs {
-		s.loadedFlights(j)
-		if j.status == job.Active && j.next == 0 && j.past == nil {
-			s.rederive(j)
-		}
-		if j.status == job.Active && j.next != 0 && j.next <= j.cursor {
-			s.rederive(j)
-		}
-		s.schedule(j)
+	for id, j := range s.jobs {
+		s.guard(id, func() { s.loaded(j) })
 	}
 	slices.SortStableFunc(s.commands.order, func(a, b remembered) int { return int(a.at - b.at) })
 	s.timeCommandSweep()
+}
+
+func (s *State) loaded(j *jobRec) {
+	s.loadedFlights(j)
+	if j.status == job.Active && (j.next == 0 && j.past == nil || j.next != 0 && j.next <= j.cursor) {
+		s.rederive(j)
+	}
+	s.schedule(j)
 }
 
 // rederive finds the next slot of a row that does not name a plausible one.
@@ -179,7 +180,7 @@ func (s *State) abandon(f *flight, reason string) {
 // allowed to; the next number follows by the retry policy.
 func (s *State) loseAttempt(f *flight) {
 	c := s.change(f.job)
-	s.recordLost(c, f)
+	s.recordLost(c, f, 0)
 	s.retry(c, f, job.AttemptUnknown, &belfryv1.Result{
 		Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "every sender was lost", FinishedAt: s.now,
 	})

@@ -207,7 +207,10 @@ func (s *State) release(c *change) {
 		s.answerDurable(a)
 	}
 	for _, f := range c.flights {
-		s.durable(f)
+		s.durable(f, c)
+	}
+	for _, ref := range c.acks {
+		delete(s.deciding, keyOfResult(ref))
 	}
 }
 
@@ -235,16 +238,14 @@ func (s *State) reject(c *change, why string) {
 		a.answer = refusal(a.answer.GetCommandId(), belfryv1.Refusal_CODE_INVALID, "", "the store cannot take this job: %s", why)
 		s.answerDurable(a)
 	}
-	j := c.job
-	if j == nil || j.status == job.Faulty {
-		return
+	for _, ref := range c.acks {
+		delete(s.deciding, keyOfResult(ref)) // reported again, and unwanted then
 	}
-	for _, f := range j.flights() {
-		s.drop(f)
+	if j := c.job; j != nil && j.status != job.Faulty {
+		j.spec = nil
+		s.spoilt(j, "the store refuses its row: "+why)
 	}
-	j.past = nil
-	j.spec = nil
-	s.fault(j, "the store refuses its row: "+why)
+	s.judgeHeld()
 }
 
 // unavailable lets the same request go out again after a pause.

@@ -12,17 +12,22 @@ import (
 // recordAttempt writes the line of an ended attempt, and one for each former
 // owner that may have sent it too and whose result nobody will ever report.
 func (s *State) recordAttempt(c *change, f *flight, outcome job.Outcome, r *belfryv1.Result) {
-	s.recordLost(c, f)
-	c.record(f.job, f.slot, f.id, f.attempt, s.life, &belfryv1.Record{
+	epoch := r.GetEpoch()
+	if epoch == 0 {
+		epoch = s.life
+	}
+	s.recordLost(c, f, epoch)
+	c.record(f.job, f.slot, f.id, r.GetAttempt(), epoch, &belfryv1.Record{
 		Generation: f.gen, Status: string(outcome), Due: f.due, SentAt: r.GetSentAt(), FinishedAt: r.GetFinishedAt(),
 		StatusCode: r.GetStatusCode(), Error: r.GetError(), Output: r.GetOutput(), Node: r.GetNode(), Revision: f.rev,
 	})
 }
 
-// recordLost writes the lines of the former owners of the current attempt.
-func (s *State) recordLost(c *change, f *flight) {
+// recordLost writes the lines of the former owners that may have sent the
+// current attempt, save the one whose result is known.
+func (s *State) recordLost(c *change, f *flight, known int64) {
 	for _, epoch := range f.epochs {
-		if epoch == s.life {
+		if epoch == s.life || epoch == known {
 			continue
 		}
 		c.record(f.job, f.slot, f.id, f.attempt, epoch, &belfryv1.Record{
@@ -38,7 +43,7 @@ func (s *State) end(c *change, f *flight, status job.ExecutionStatus, reason str
 	attempts := f.attempt
 	if status == job.Cancelled {
 		attempts = s.attemptsMade(f)
-		s.recordLost(c, f)
+		s.recordLost(c, f, 0)
 	}
 	c.record(j, f.slot, f.id, 0, s.life, &belfryv1.Record{
 		Generation: f.gen, Status: string(status), Reason: reason, Due: f.due, SentAt: f.firstSent, FinishedAt: finished,

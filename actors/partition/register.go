@@ -170,13 +170,19 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 	if wrong != "" {
 		return s.refuse(belfryv1.Refusal_CODE_INVALID, "schedule_expr", "%s", wrong)
 	}
-	c := s.change(j)
-	if err == nil && (j.status == job.Active || j.status == job.Paused) {
-		s.settlePast(c, j, oldSched)
+	if wrong = s.ranAlready(j, sched, oldSched, cursor); rescheduled && wrong != "" {
+		return s.refuse(belfryv1.Refusal_CODE_INVALID, "schedule_expr", "%s", wrong)
 	}
+	c := s.change(j)
 	if rescheduled {
+		if err == nil {
+			if err := s.settlePast(c, j, old, oldSched); err != nil {
+				s.takeBack(c)
+				return s.refuseSchedule(err)
+			}
+		}
 		s.disarm(c, j, func(slot int64) bool { return sched.Has(time.UnixMilli(slot)) })
-		if sched.Once() {
+		if sched.Once() && cursor >= j.reached {
 			j.cursor = cursor
 		}
 	}
@@ -195,14 +201,32 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 	return s.replacePaused(c, j, sp, r)
 }
 
-// settlePast records the unarmed past under the old spec.
-func (s *State) settlePast(c *change, j *jobRec, sched *job.Schedule) {
-	if j.status == job.Paused {
+// ranAlready says why a one-time instant cannot be asked for again: an execution
+// is made once, under an id that is made from the instant. One that the old
+// schedule has too is not asked for anew.
+func (s *State) ranAlready(j *jobRec, sched, oldSched *job.Schedule, cursor int64) string {
+	at, ok := sched.Next(time.UnixMilli(cursor))
+	if !ok || !sched.Once() || at.UnixMilli() > j.reached || oldSched != nil && oldSched.Has(at) {
+		return ""
+	}
+	return "the job has run, or was recorded, for " + at.Format(time.RFC3339) + " or later: trigger it to run it once more, or give a later instant"
+}
+
+// settlePast brings the old schedule to its end at now: what came due fires
+// late, as far as there are places, and the rest is recorded.
+func (s *State) settlePast(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
+	switch j.status {
+	case job.Paused:
 		s.settle(c, j, sched, job.Skipped, "paused")
-	} else {
+	case job.Active:
+		if err := s.armLive(c, j, sp, sched, s.now); err != nil {
+			return err
+		}
+		s.dropCatchUp(c, j, sched, job.Missed, "the schedule was changed")
 		s.settle(c, j, sched, job.Skipped, "backlog")
 	}
 	s.closeRange(c, j)
+	return nil
 }
 
 // pin gives the job its next revision. Executions keep the one they were armed
@@ -213,6 +237,7 @@ func (s *State) pin(c *change, j *jobRec, sp *belfryv1.JobSpec, rescheduled bool
 		for _, f := range j.flights() {
 			if f.armedOnly(s.now) && f.rev == j.rev && f.gen == j.gen {
 				f.rev, f.spec = next, sp
+				f.commitWith(c)
 			}
 		}
 	}

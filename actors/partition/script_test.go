@@ -66,8 +66,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "target":
 		s.target(d.CmdArgs[0].Key)
 		return ""
-	case "answer": // of the calls that hang
-		return s.finishHanging()
+	case "answer": // of the calls that hang: success, or 410
+		return s.finishHanging(d.HasArg("gone"))
 	case "store":
 		s.storeIs(d.CmdArgs[0].Key)
 		return s.deliveries()
@@ -107,6 +107,8 @@ func edits(t *testing.T, d *datadriven.TestData) func(*job.Spec) {
 				s.Description = v
 			case "seconds":
 				s.Schedule.Seconds = true
+			case "fold":
+				s.Schedule.Fold = job.FoldRule(v)
 			}
 		}
 	}
@@ -143,9 +145,13 @@ func (s *script) target(how string) {
 	}
 }
 
-func (s *script) finishHanging() string {
+func (s *script) finishHanging(gone bool) string {
 	for _, j := range s.w.running {
-		s.w.finish(j.d, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}, s.w.state.life)
+		r := &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
+		if gone {
+			r = &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, StatusCode: 410, Gone: true}
+		}
+		s.w.finish(j.d, r, s.w.state.life)
 	}
 	s.w.step(Tick{})
 	return s.deliveries()

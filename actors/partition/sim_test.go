@@ -252,9 +252,10 @@ func (s *sim) verifyLife(id string, l *life) {
 	to := l.to
 	if to.IsZero() {
 		to = time.UnixMilli(j.cursor)
-		if p := j.past; p != nil && p.catchUp != nil {
-			left := timingOf(s.t, l.spec).Missed(time.UnixMilli(p.catchUp.GetNext()-1), time.UnixMilli(p.catchUp.GetTo()), 0)
-			covered += left.Count
+		if p := j.past; p != nil {
+			for _, run := range p.catchUp {
+				covered += timingOf(s.t, l.spec).Missed(time.UnixMilli(run.GetNext()-1), time.UnixMilli(run.GetTo()), 0).Count
+			}
 		}
 	}
 	want := int64(len(slots(s.t, l.spec, l.from, to)))

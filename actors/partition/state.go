@@ -62,6 +62,7 @@ type State struct {
 	looked     []*jobRec // popped in this step: due within the longest arm-ahead
 	soon       int       // active jobs due within the longest arm-ahead and not yet armed
 	running    map[string]*flight
+	deciding   map[resultKey]bool // results whose batch is on its way: acknowledged when it is durable, not before
 
 	blocked     bool // the worker was busy and has not offered since
 	blockedTill int64
@@ -93,6 +94,7 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		cache:      map[timingKey]*compilation{},
 		lastNumber: fence.LastNumber,
 		running:    map[string]*flight{},
+		deciding:   map[resultKey]bool{},
 		asks:       map[Ref]*ask{},
 		counts:     map[job.Status]int{},
 	}
@@ -104,6 +106,9 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 // Step tells the state that something has happened and returns what is to be
 // done about it. The slice is valid until the next Step.
 func (s *State) Step(now time.Time, e Event) []Effect {
+	if back := s.now - now.UnixMilli(); back > 0 {
+		s.rewind(back)
+	}
 	s.now = now.UnixMilli()
 	clear(s.out)
 	s.out = s.out[:0]
@@ -153,6 +158,18 @@ func (s *State) Wake() (time.Time, bool) {
 	return time.UnixMilli(at), ok
 }
 
+// rewind follows a backward step of the clock: what waits for so long goes on
+// waiting for so long, and not until the clock is there again.
+func (s *State) rewind(back int64) {
+	s.blockedTill -= back
+	if b := s.queue.flying; b != nil {
+		b.sent -= back
+		if b.retryAt != 0 {
+			b.retryAt -= back
+		}
+	}
+}
+
 func (s *State) emit(e Effect) { s.out = append(s.out, e) }
 
 // draw returns the next number of the partition: generation, revision or
@@ -176,6 +193,9 @@ func (s *State) tick(judge bool) {
 		s.fire(t.Value)
 	}
 	s.armLooked(judge)
+	if judge {
+		s.judgeFull()
+	}
 	s.expireHistory()
 }
 

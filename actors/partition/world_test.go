@@ -36,6 +36,7 @@ type world struct {
 	events     []*belfryv1.Event
 	nextRef    Ref
 	refuse     func(persistence.Batch) bool // the store cannot take its content
+	stalled    func(Commit)                 // told of commits that get no answer
 	pending    []func()                     // what happens after the step under way
 	stopped    bool
 }
@@ -180,6 +181,9 @@ func (w *world) commit(c Commit) {
 	v := w.verdict()
 	if v == fine || v == doubtDone {
 		w.store.apply(c.Batch)
+	}
+	if v == silent && w.stalled != nil {
+		w.stalled(c)
 	}
 	w.answer(v, func() Event { return Applied{w.store.fence} })
 }

@@ -45,21 +45,25 @@ func unsettled(err error) bool {
 	return errors.Is(err, persistence.ErrInDoubt) || errors.Is(err, job.ErrUnavailable)
 }
 
-// commit writes a batch, settling its doubts, as an owner does.
+// commit writes a batch as an owner does: what the store could not take is sent
+// again, unchanged; a doubt is settled, and what is dead then goes out anew.
 func (c *chain) commit(batch persistence.Batch) error {
-	for {
-		batch.OpID = uuid.New()
+	batch.OpID = uuid.New()
+	for try := 0; ; try++ {
 		next, err := c.s.Commit(context.Background(), c.held, batch)
-		if err == nil {
+		switch {
+		case err == nil:
 			c.held = next
 			return nil
-		}
-		if !errors.Is(err, persistence.ErrInDoubt) {
+		case errors.Is(err, persistence.ErrInDoubt):
+			if applied, err := c.settle(batch.OpID); err != nil || applied {
+				return err
+			}
+			batch.OpID = uuid.New()
+		case !errors.Is(err, job.ErrUnavailable) || try == 50:
 			return err
-		}
-		applied, err := c.settle(batch.OpID)
-		if err != nil || applied {
-			return err
+		default:
+			c.must("wait", pause(context.Background(), backoff(try)))
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (s *Store) send(ctx context.Context, q *gocql.Batch) (answer, error) {
 	}
 	q.SetRequestTimeout(s.patience.limit(s.cfg.Timeout))
 	sent := time.Now()
-	a, err := casBatch(s.db, q)
+	a, err := unpanicked(func() (answer, error) { return casBatch(s.db, q) })
 	if err == nil || errors.Is(err, gocql.ErrTimeoutNoResponse) {
 		s.patience.add(time.Since(sent))
 	}

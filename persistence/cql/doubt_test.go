@@ -37,7 +37,6 @@ var fates = []struct {
 	done   bool // the server has executed it
 }{
 	{"answer swallowed", cqlproxy.Swallow, true},
-	{"connection cut", cqlproxy.Cut, true},
 	{"answer late", func() cqlproxy.Action { return cqlproxy.Delay(4 * time.Second) }, true},
 	{"write timeout", func() cqlproxy.Action {
 		return cqlproxy.Replace(cqlproxy.WriteTimeout(frame.LocalSerial, 0, 1, cqlproxy.WriteCAS))
@@ -59,41 +58,78 @@ var fates = []struct {
 func TestDoubtsAreSettled(t *testing.T) {
 	const rounds = 8 // of each fate, each in a partition of its own
 	b := setup(t)
-	s, p := b.proxied()
 	truth := b.open() // not through the proxy
+	s, p := b.proxied()
 	warm(t, s)
-	var mu sync.Mutex
-	actions, sent := map[uuid.UUID]cqlproxy.Action{}, map[uuid.UUID]int{}
-	p.Decide(func(r cqlproxy.Request) cqlproxy.Action {
-		mu.Lock()
-		defer mu.Unlock()
-		for op, a := range actions {
-			if isCommit(op)(r) {
-				sent[op]++
-				return a
-			}
-		}
-		return cqlproxy.Pass()
-	})
+	var f fateful
+	p.Decide(f.decide)
 	var wg sync.WaitGroup
 	for i, fate := range fates {
 		for round := range rounds {
 			wg.Go(func() {
-				op := uuid.New()
-				mu.Lock()
-				actions[op] = fate.action()
-				mu.Unlock()
-				oneDoubt(t, newChain(t, s, int32(i*rounds+round)), truth, fate.name, op, fate.done)
-				mu.Lock()
-				defer mu.Unlock()
-				if sent[op] != 1 {
-					t.Errorf("%s: the batch was sent %d times", fate.name, sent[op])
-				}
+				id := f.expect(fate.action())
+				oneDoubt(t, newChain(t, s, int32(i*rounds+round)), truth, fate.name, id, fate.done)
+				f.sentOnce(t, fate.name, id)
 			})
 		}
 	}
 	wg.Wait()
 	t.Logf("%d doubts", len(fates)*rounds)
+}
+
+// TestBrokenConnectionsAreSettled is the same for a connection that breaks after
+// the write. It breaks for every write under way, so there is one at a time.
+func TestBrokenConnectionsAreSettled(t *testing.T) {
+	b := setup(t)
+	truth := b.open()
+	s, p := b.proxied()
+	warm(t, s)
+	var f fateful
+	p.Decide(f.decide)
+	for partition := range int32(10) {
+		id := f.expect(cqlproxy.Cut())
+		oneDoubt(t, newChain(t, s, partition), truth, "connection cut", id, true)
+		f.sentOnce(t, "connection cut", id)
+	}
+}
+
+// fateful is a rule that knows the fate of each batch by a job id in it.
+type fateful struct {
+	mu      sync.Mutex
+	actions map[string]cqlproxy.Action
+	sent    map[string]int
+}
+
+// expect draws a job id whose batch meets an action.
+func (f *fateful) expect(a cqlproxy.Action) (jobID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.actions == nil {
+		f.actions, f.sent = map[string]cqlproxy.Action{}, map[string]int{}
+	}
+	jobID = "job-" + uuid.NewString()
+	f.actions[jobID] = a
+	return jobID
+}
+
+func (f *fateful) decide(r cqlproxy.Request) cqlproxy.Action {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, a := range f.actions {
+		if r.Op == frame.OpBatch && r.Carries([]byte(id)) {
+			f.sent[id]++
+			return a
+		}
+	}
+	return cqlproxy.Pass()
+}
+
+func (f *fateful) sentOnce(t *testing.T, what, jobID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sent[jobID] != 1 {
+		t.Errorf("%s: the batch was sent %d times", what, f.sent[jobID])
+	}
 }
 
 // warm commits often enough that the store knows how long that takes.
@@ -105,10 +141,10 @@ func warm(t testing.TB, s *Store) {
 	}
 }
 
-// oneDoubt commits a row under op, hears of a doubt, settles it and compares.
-func oneDoubt(t *testing.T, c *chain, truth *Store, what string, op uuid.UUID, done bool) {
-	row := persistence.Row{Slice: 1, JobID: "j" + op.String(), Status: job.Active, State: op[:]}
-	held := c.held
+// oneDoubt commits a row, hears of a doubt, settles it and compares.
+func oneDoubt(t *testing.T, c *chain, truth *Store, what, jobID string, done bool) {
+	row := persistence.Row{Slice: 1, JobID: jobID, Status: job.Active, State: []byte("state")}
+	held, op := c.held, uuid.New()
 	_, err := c.s.Commit(context.Background(), held, persistence.Batch{OpID: op, LastNumber: 7, Rows: []persistence.Row{row}})
 	if !errors.Is(err, persistence.ErrInDoubt) || errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("%s: got error %v, want a doubt", what, err)
@@ -133,7 +169,7 @@ func oneDoubt(t *testing.T, c *chain, truth *Store, what string, op uuid.UUID, d
 	if now, err := truth.ReadFence(context.Background(), held.Partition); err != nil || now != c.held || now != want {
 		t.Errorf("%s: the fence is %+v, %v, the owner holds %+v, want %+v", what, now, err, c.held, want)
 	}
-	if err := c.commit(persistence.Batch{Rows: []persistence.Row{row}}); err != nil {
+	if err := c.commit(persistence.Batch{}); err != nil {
 		t.Errorf("%s: commit after it: %v", what, err)
 	}
 }

@@ -75,18 +75,15 @@ func (s *Store) readFence(ctx context.Context, partition int32) (persistence.Fen
 	if err := s.enter(ctx); err != nil {
 		return persistence.Fence{}, err
 	}
-	f, found, err := s.look(ctx, partition)
-	if err != nil || found {
-		return f, err
+	var failed error
+	for range readTries {
+		f, found, err := s.look(ctx, partition)
+		if err != nil || found {
+			return f, err
+		}
+		_, failed = s.create(ctx, partition)
 	}
-	if _, err := s.create(ctx, partition); err != nil {
-		return f, err
-	}
-	f, found, err = s.look(ctx, partition)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: the fence was made and is not there", job.ErrUnavailable)
-	}
-	return f, err
+	return persistence.Fence{}, fmt.Errorf("%w: the fence is not there after it was made: %v", job.ErrUnavailable, failed)
 }
 
 // create makes the first fence of a partition, and tells whether it did.
@@ -103,7 +100,7 @@ func (s *Store) create(ctx context.Context, partition int32) (bool, error) {
 func (s *Store) cas(q *gocqlx.Queryx) (answer, error) {
 	defer q.Release()
 	q.SetRequestTimeout(s.cfg.Timeout)
-	a, err := readCAS(q.Iter().Iter)
+	a, err := unpanicked(func() (answer, error) { return readCAS(q.Iter().Iter) })
 	return s.judged(a, err)
 }
 

@@ -116,14 +116,7 @@ func (r *casRow) dest() map[string]any {
 // old values also when applied, and nulls where there are none. An answer that
 // is neither is an error, and must not be taken for a refusal.
 func readCAS(iter *gocql.Iter, before ...casRow) (a answer, err error) {
-	defer func() {
-		if err = errors.Join(err, iter.Close()); err != nil {
-			a = answer{}
-		}
-	}()
-	if !hasColumn(iter, appliedColumn) {
-		return a, errors.New("the answer does not say whether the write was applied")
-	}
+	said, promised := hasColumn(iter, appliedColumn), iter.NumRows()
 	rows := before
 	for {
 		var row casRow
@@ -132,10 +125,27 @@ func readCAS(iter *gocql.Iter, before ...casRow) (a answer, err error) {
 		}
 		rows = append(rows, row)
 	}
-	if len(rows) == 0 || len(rows) != iter.NumRows() {
-		return a, fmt.Errorf("the answer has %d rows, and %d could be read", iter.NumRows(), len(rows))
+	if err := iter.Close(); err != nil {
+		return a, err
+	}
+	if !said {
+		return a, errors.New("the answer does not say whether the write was applied")
+	}
+	if len(rows) == 0 || len(rows) != promised {
+		return a, fmt.Errorf("the answer has %d rows, and %d could be read", promised, len(rows))
 	}
 	return merge(rows)
+}
+
+// unpanicked turns a panic into an error: the driver panics over a frame that
+// ends too early.
+func unpanicked(read func() (answer, error)) (a answer, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			a, err = answer{}, fmt.Errorf("the answer cannot be read: %v", v)
+		}
+	}()
+	return read()
 }
 
 func hasColumn(iter *gocql.Iter, name string) bool {

@@ -13,7 +13,8 @@ import (
 )
 
 // The ring of a partition: one row for each of the last batches with history,
-// in the store's own slice, overwritten in turn and never deleted.
+// in the store's own slice, overwritten in turn and never deleted. ringSlots must
+// not change: a new owner would overwrite what it does not know to be copied.
 const (
 	ringSlots  = 32
 	ringJob    = "/history"

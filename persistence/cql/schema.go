@@ -196,9 +196,10 @@ func (m *schema) apply(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := m.reached(ctx, f.number); err != nil {
+		if err := m.reached(ctx, version, f.number); err != nil {
 			return err
 		}
+		version = f.number
 		m.Logger.Info("the schema was brought forward", "keyspace", m.Keyspace, "version", f.number)
 	}
 	return nil
@@ -236,14 +237,22 @@ func (m *schema) unlock() error {
 	return nil
 }
 
-// reached notes the version. The number only grows, whoever writes it.
-func (m *schema) reached(ctx context.Context, version int) error {
-	_, _, err := m.cas(ctx, "INSERT INTO {bootstrap} (what, version) VALUES ('schema', ?) IF NOT EXISTS", version)
-	if err == nil {
-		_, _, err = m.cas(ctx, "UPDATE {bootstrap} SET version = ? WHERE what = 'schema' IF version < ?", version, version)
+// reached notes that a file was applied.
+func (m *schema) reached(ctx context.Context, from, to int) error {
+	set, values := "UPDATE {bootstrap} SET version = ? WHERE what = 'schema' IF version = ", []any{to}
+	if from == 0 {
+		set += "null"
+	} else {
+		set, values = set+"?", append(values, from)
+	}
+	applied, _, err := m.cas(ctx, set, values...)
+	if err == nil && !applied {
+		if from, err = m.version(ctx); err == nil && from < to {
+			err = errLockLost
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("note version %d of the schema: %w", version, err)
+		return fmt.Errorf("note version %d of the schema: %w", to, err)
 	}
 	return nil
 }

@@ -26,10 +26,14 @@ type bench struct {
 func setup(t testing.TB) *bench {
 	t.Helper()
 	db := cassandra.Start(t, 1)
-	return &bench{TB: t, db: db, cfg: Config{
+	return &bench{TB: t, db: db, cfg: setupConfig(t, db)}
+}
+
+func setupConfig(t testing.TB, db *cassandra.Cluster) Config {
+	return Config{
 		Hosts: db.Hosts(), LocalDC: db.LocalDC(), Keyspace: "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20],
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-	}}
+	}
 }
 
 // open opens a store that the end of the test closes.

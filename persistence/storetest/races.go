@@ -240,6 +240,9 @@ func Fight(t testing.TB, partition int32, stores ...persistence.Store) (porcupin
 	t.Helper()
 	f := &fight{stores: stores, partition: partition, faults: true, ctx: t.Context(), start: time.Now()}
 	before, err := stores[0].ReadFence(f.ctx, partition)
+	for try := 0; open(err) && try < 20; try++ {
+		before, err = stores[0].ReadFence(f.ctx, partition)
+	}
 	if err != nil {
 		t.Fatalf("read fence: %v", err)
 	}

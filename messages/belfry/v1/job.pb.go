@@ -619,7 +619,7 @@ type JobState struct {
 	StatusAt      int64                  `protobuf:"varint,7,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`            // since when it has its status
 	InFlight      []*InFlight            `protobuf:"bytes,8,rep,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
 	OpenRange     *SlotRange             `protobuf:"bytes,9,opt,name=open_range,json=openRange,proto3" json:"open_range,omitempty"` // slots of one fate, not yet written as one record
-	CatchUp       *CatchUpRun            `protobuf:"bytes,10,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`      // missed slots that still run, oldest first
+	CatchUp       []*CatchUpRun          `protobuf:"bytes,10,rep,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`      // missed slots that still run: one run an outage, oldest first
 	Days          []int32                `protobuf:"varint,11,rep,packed,name=days,proto3" json:"days,omitempty"`                   // days with history, ascending
 	Succeeded     int64                  `protobuf:"varint,13,opt,name=succeeded,proto3" json:"succeeded,omitempty"`                // counters, for the life of the generation
 	Failed        int64                  `protobuf:"varint,14,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -725,7 +725,7 @@ func (x *JobState) GetOpenRange() *SlotRange {
 	return nil
 }
 
-func (x *JobState) GetCatchUp() *CatchUpRun {
+func (x *JobState) GetCatchUp() []*CatchUpRun {
 	if x != nil {
 		return x.CatchUp
 	}
@@ -1668,7 +1668,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"open_range\x18\t \x01(\v2\x14.belfry.v1.SlotRangeR\topenRange\x120\n" +
 	"\bcatch_up\x18\n" +
-	" \x01(\v2\x15.belfry.v1.CatchUpRunR\acatchUp\x12\x12\n" +
+	" \x03(\v2\x15.belfry.v1.CatchUpRunR\acatchUp\x12\x12\n" +
 	"\x04days\x18\v \x03(\x05R\x04days\x12\x1c\n" +
 	"\tsucceeded\x18\r \x01(\x03R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x0e \x01(\x03R\x06failed\x12\x16\n" +

@@ -137,7 +137,7 @@ func (n *Node) serve() {
 
 // begin starts everything that needs the store.
 func (n *Node) begin(ctx context.Context) error {
-	_, err := n.store.Cluster(ctx, persistence.Cluster{Partitions: n.cfg.Partitions, Hash: job.HashName, Format: messages.Format})
+	constants, err := n.store.Cluster(ctx, persistence.Cluster{Partitions: n.cfg.Partitions, Hash: job.HashName, Format: messages.Format})
 	if err != nil {
 		return fmt.Errorf("the store: %w", err)
 	}
@@ -145,7 +145,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.startGateway(policy); err != nil {
+	if err := n.startGateway(policy, constants.ID); err != nil {
 		return err
 	}
 	if err := n.startWorker(policy); err != nil {
@@ -202,11 +202,11 @@ func addresses(ctx context.Context, hosts []string) ([]netip.AddrPort, error) {
 	return out, nil
 }
 
-func (n *Node) startGateway(policy job.AddressPolicy) error {
+func (n *Node) startGateway(policy job.AddressPolicy, cluster uuid.UUID) error {
 	var err error
 	n.gateway, err = gateway.New(gateway.Config{
 		Owners: n.owners, Store: n.store, Policy: policy, Ready: n.Ready,
-		Registry: n.registry, Version: n.cfg.Version, Logger: n.log,
+		Registry: n.registry, Version: n.cfg.Version, Logger: n.log, TokenKey: cluster[:],
 	})
 	return err
 }

@@ -1,0 +1,255 @@
+package cql
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+	"github.com/belfry-scheduler/belfry/persistence/cqlproxy"
+	"github.com/belfry-scheduler/belfry/persistence/cqlproxy/frame"
+)
+
+// What others ran into, as tests. The names are those of the collection of
+// cases, area G: storage and ambiguous outcomes.
+
+// TestC114NoBlindRepeat: a write whose answer is lost is sent once; repeated by
+// its caller it is told from a rival's by its own name.
+func TestC114NoBlindRepeat(t *testing.T) {
+	b := setup(t)
+	s, p := b.proxied()
+	rival := b.open()
+	warm(t, s)
+	for i, action := range []cqlproxy.Action{
+		cqlproxy.Swallow(),
+		cqlproxy.Replace(cqlproxy.WriteTimeout(frame.LocalSerial, 1, 2, cqlproxy.WriteCAS)),
+		cqlproxy.Replace(cqlproxy.CASWriteUnknown(frame.LocalSerial, 1, 2)),
+		cqlproxy.Replace(cqlproxy.Overloaded()),
+	} {
+		c := newChain(t, s, int32(i))
+		var sent atomic.Int32
+		p.Decide(func(r cqlproxy.Request) cqlproxy.Action {
+			if r.Op == frame.OpBatch && sent.Add(1) == 1 {
+				return action
+			}
+			return cqlproxy.Pass()
+		})
+		batch := persistence.Batch{OpID: uuid.New(), Rows: []persistence.Row{{JobID: "j", Status: job.Active}}}
+		if _, err := s.Commit(t.Context(), c.held, batch); outcome(err) != "doubt" || sent.Load() != 1 {
+			t.Fatalf("case %d: %v after %d requests, want a doubt after one", i, err, sent.Load())
+		}
+		next, err := s.Commit(t.Context(), c.held, batch)
+		if err != nil || next.OpID != batch.OpID {
+			t.Errorf("case %d: repeated with its own name: %v", i, err)
+		}
+		won := newChain(t, rival, int32(i)).held
+		_, err = s.Commit(t.Context(), next, batch)
+		var fenced *persistence.Fenced
+		if !errors.As(err, &fenced) || fenced.Holder != won {
+			t.Errorf("case %d: behind a rival: got error %v, want fenced by %+v", i, err, won)
+		}
+	}
+}
+
+// TestC115TimedOutAndThen: a write that timed out was applied, or was not, or is
+// applied later with a rival's in between. Claim, renewal and completion are
+// commits here, and creation is the acquire before the first one.
+func TestC115TimedOutAndThen(t *testing.T) {
+	b := setup(t)
+	direct := b.open()
+	behind, p := b.proxied()
+	warm(t, behind)
+	row := func(v string) []persistence.Row {
+		return []persistence.Row{{JobID: "j", Status: job.Active, State: []byte(v)}}
+	}
+	for i, rivalComes := range []bool{false, true} {
+		partition := int32(i)
+		c := newChain(t, behind, partition)
+		c.must("commit", c.commit(persistence.Batch{Rows: row("first")}))
+		p.Pause()
+		op := uuid.New()
+		if _, err := behind.Commit(t.Context(), c.held, persistence.Batch{OpID: op, Rows: row("late")}); outcome(err) != "doubt" {
+			t.Fatalf("got error %v, want a doubt", err)
+		}
+		if rivalComes {
+			r := newChain(t, direct, partition)
+			r.must("commit of the rival", r.commit(persistence.Batch{Rows: row("rival")}))
+		} else {
+			c.s = direct
+			if applied, err := c.settle(op); err != nil || applied {
+				t.Fatalf("settle: %v, %v", applied, err)
+			}
+		}
+		p.Resume() // now it arrives
+		if rivalComes {
+			if _, err := c.settle(op); outcome(err) != "fenced" {
+				t.Errorf("settle behind a rival: got error %v, want fenced", err)
+			}
+		}
+		want := map[bool]string{false: "first", true: "rival"}[rivalComes]
+		c.must("read", c.s.Load(t.Context(), partition, 0, 1, func(r persistence.Row) error {
+			if string(r.State) != want {
+				t.Errorf("the row holds %q, want %q", r.State, want)
+			}
+			return nil
+		}))
+	}
+}
+
+// TestC116ReleasedAndTaken: a partition that is released and taken again at once
+// by another has one holder each time. Nothing is written to it without a
+// condition, and no time is sent along.
+func TestC116ReleasedAndTaken(t *testing.T) {
+	const rounds = 100
+	b := setup(t)
+	p := cqlproxy.Start(t, b.db.Hosts()[0])
+	b.cfg.seams.dial = cqlproxy.Via(p).DialContext
+	stores := []*Store{b.open(), b.open()}
+	var writes atomic.Int32
+	p.Decide(func(r cqlproxy.Request) cqlproxy.Action {
+		if r.Op == frame.OpPrepare || !r.Mentions("INTO partitions") && !r.Mentions("UPDATE partitions") && !r.Mentions("FROM partitions") {
+			return cqlproxy.Pass()
+		}
+		if reads := strings.HasPrefix(r.Statements[0], "SELECT"); !reads && !r.Conditional() {
+			t.Errorf("a write without a condition: %q", r.Statements)
+		}
+		if carriesTime(r) {
+			t.Errorf("a client's time goes along with %q", r.Statements)
+		}
+		writes.Add(1)
+		return cqlproxy.Pass()
+	})
+	held, err := stores[0].ReadFence(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rounds {
+		s, by := stores[i%2], persistence.Owner{Node: "n", Incarnation: uuid.New()}
+		took := &chain{TB: t, s: s, held: held}
+		if took.held, err = s.Acquire(t.Context(), held, by, uuid.New()); err != nil {
+			t.Fatalf("round %d: acquire: %v", i, err)
+		}
+		if _, err = stores[(i+1)%2].Acquire(t.Context(), held, by, uuid.New()); outcome(err) != "fenced" {
+			t.Fatalf("round %d: a second holder: %v", i, err)
+		}
+		op := uuid.New()
+		if err = s.Release(t.Context(), took.held, op); err != nil {
+			t.Fatalf("round %d: release: %v", i, err)
+		}
+		held = follows(took.held, op)
+		held.Owner, held.Incarnation = "", uuid.Nil
+		if now, err := stores[(i+1)%2].ReadFence(t.Context(), 0); err != nil || now != held {
+			t.Fatalf("round %d: the fence is %+v, %v, want %+v", i, now, err, held)
+		}
+	}
+	if writes.Load() < 4*rounds {
+		t.Errorf("%d requests were looked at, and there were more than %d", writes.Load(), 4*rounds)
+	}
+}
+
+// carriesTime tells whether a request has the flag for a default timestamp.
+func carriesTime(r cqlproxy.Request) bool {
+	const timestamp = 0x20
+	body := r.Body
+	switch r.Op {
+	case frame.OpExecute:
+		return body[2+int(binary.BigEndian.Uint16(body))+2]&timestamp != 0
+	case frame.OpQuery:
+		return body[4+int(binary.BigEndian.Uint32(body))+2]&timestamp != 0
+	}
+	return body[len(body)-3] != 0x10 // a batch ends with the flag of a serial level and the level
+}
+
+// TestC119HotPartition: many who want one partition get it one after another,
+// nobody for ever, and nothing but the known outcomes is seen.
+func TestC119HotPartition(t *testing.T) {
+	const claimers = 64
+	b := setup(t)
+	s, p := b.proxied()
+	warm(t, s)
+	slow := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	p.Decide(cqlproxy.Drawn(slow, cqlproxy.Request.Conditional,
+		cqlproxy.Weighted{Weight: 99, Action: cqlproxy.Pass()}, cqlproxy.Weighted{Weight: 1, Action: cqlproxy.Delay(time.Second)}))
+	var wg sync.WaitGroup
+	var refused, most atomic.Int64
+	for range claimers {
+		wg.Go(func() {
+			for try := 0; ; try++ {
+				err := claim(s)
+				if err == nil {
+					return
+				}
+				refused.Add(1)
+				most.Store(max(most.Load(), int64(try)))
+				if o := outcome(err); o != "fenced" && o != "doubt" && o != "unavailable" {
+					t.Errorf("a claim: %v", err)
+					return
+				}
+				if pause(context.Background(), backoff(try)) != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	row, err := s.Get(t.Context(), 0, 0, "claims", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d claims, %d refusals, %d tries at most, %d commits", claimers, refused.Load(), most.Load()+1, row.Revision)
+	if row.Revision < claimers {
+		t.Errorf("%d claims are stored, want at least %d", row.Revision, claimers)
+	}
+}
+
+// claim takes partition 0 and counts one.
+func claim(s *Store) error {
+	ctx := context.Background()
+	seen, err := s.ReadFence(ctx, 0)
+	if err != nil {
+		return err
+	}
+	held, err := s.Acquire(ctx, seen, persistence.Owner{Node: "n", Incarnation: uuid.New()}, uuid.New())
+	if err != nil {
+		return err
+	}
+	row, err := s.Get(ctx, 0, 0, "claims", "")
+	if err != nil && !errors.Is(err, job.ErrNotFound) {
+		return err
+	}
+	row.JobID, row.Status = "claims", job.Active
+	row.Revision++
+	_, err = s.Commit(ctx, held, persistence.Batch{OpID: uuid.New(), Rows: []persistence.Row{row}})
+	return err
+}
+
+// TestC119ClaimsThroughOneOwner: five thousand at once go through one owner in
+// batches, and none fails.
+func TestC119ClaimsThroughOneOwner(t *testing.T) {
+	const claims = 5000
+	s := setup(t).open()
+	c := newChain(t, s, 0)
+	begun := time.Now()
+	for n := 0; n < claims; n += 200 {
+		var batch persistence.Batch
+		for i := range 200 {
+			batch.Rows = append(batch.Rows, benchRow(0, n+i))
+		}
+		c.must("commit", c.commit(batch))
+	}
+	t.Logf("%d rows in %s", claims, time.Since(begun))
+	rows := 0
+	c.must("load", s.Load(t.Context(), 0, 0, 64, func(persistence.Row) error { rows++; return nil }))
+	if rows != claims {
+		t.Errorf("%d rows are stored, want %d", rows, claims)
+	}
+}
