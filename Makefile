@@ -1,4 +1,5 @@
-# One command each; "make" alone prints this list. Needs: Go (see go.mod).
+# One command each; "make" alone prints this list. Needs: Go (see go.mod), and
+# for the tests a JDK 17 and Maven, which run the real database.
 
 GO      ?= go
 BIN     := bin/belfry
@@ -13,11 +14,16 @@ PROTOC_GO   := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
 .PHONY: help
 help: ## print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
 
 .PHONY: need-go
 need-go:
 	@command -v $(GO) >/dev/null 2>&1 || { echo "missing: go (install Go, the version that go.mod names)"; exit 1; }
+
+.PHONY: need-java
+need-java: need-go
+	@$(GO) build -o bin/cassandra ./persistence/cassandra/cmd/cassandra
+	@bin/cassandra -need
 
 .PHONY: build
 build: need-go ## build bin/belfry
@@ -28,9 +34,10 @@ run: build ## start a node on the embedded store, with demo jobs firing
 	@exec $(BIN) dev
 
 .PHONY: test
-test: need-go ## all tests, race detector on
+test: need-java ## all tests, race detector on, with a real Cassandra
 	$(GO) vet ./...
-	$(GO) test -race -timeout 20m ./...
+	$(GO) build -race ./...
+	$(GO) test -race -p 1 -timeout 25m ./...
 
 .PHONY: lint
 lint: need-go ## gofmt, vet, staticcheck, the import arrows
@@ -40,11 +47,19 @@ lint: need-go ## gofmt, vet, staticcheck, the import arrows
 	$(GO) test -count=1 -run Arrows ./cmd/belfry
 
 .PHONY: bench
-bench: build ## the numbers of docs/benchmarks.md, some 15 minutes
-	$(BIN) bench all
+bench: build ## the numbers of docs/benchmarks.md, some 20 minutes
+	$(BIN) bench register
+	$(BIN) bench import
+	$(BIN) bench spike
+	$(BIN) bench steady
+	$(BIN) bench memory
+
+.PHONY: cassandra
+cassandra: need-java ## start the test database on 127.0.0.1:9042; Ctrl-C ends it
+	@exec bin/cassandra
 
 .PHONY: chaos
-chaos: need-go ## kill nodes under load until the numbers of the reliability promises are reached
+chaos: need-java ## kill nodes under load until the numbers of the reliability promises are reached
 	BELFRY_CHAOS_KILLS=40 $(GO) test -count=1 -timeout 90m -v ./chaos
 
 .PHONY: generate

@@ -219,6 +219,9 @@ func (g *Gateway) getExecution(c *call) error {
 	for i := range rows {
 		if rows[i].Attempt == 0 {
 			out.Execution = fromHistory(&rows[i])
+			if only := onlyAttempt(&rows[i]); only != nil {
+				out.Attempts = append(out.Attempts, *only)
+			}
 			continue
 		}
 		out.Attempts = append(out.Attempts, viewAttempt(&rows[i]))

@@ -49,6 +49,18 @@ func viewAttempt(row *persistence.HistoryRow) api.Attempt {
 	return a
 }
 
+// onlyAttempt is the attempt of an execution that had no other: its summary is
+// its line as well. nil when attempts have lines of their own.
+func onlyAttempt(row *persistence.HistoryRow) *api.Attempt {
+	rec, err := decodeRecord(row)
+	if err != nil || rec.GetOutcome() == "" {
+		return nil
+	}
+	a := viewAttempt(row)
+	a.Attempt, a.Outcome, a.Reason = 1, rec.GetOutcome(), ""
+	return &a
+}
+
 // inFlight is an execution that is not decided, as its job's row has it. Only
 // the owner knows whether it runs.
 func inFlight(s *stored, f *belfryv1.InFlight) api.Execution {

@@ -6,18 +6,37 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
 const benchOwners = 16
 
+// processor is how much processor time this process has used.
+func processor(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// spent reports what a delivery cost since the processor time before.
+func spent(b *testing.B, before time.Duration) {
+	b.StopTimer()
+	b.ReportMetric(float64(processor(b)-before)/1000/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+}
+
 // run sends b.N deliveries from 16 owners through a worker with 512 slots and
 // waits until all are reported. Owners here commit nothing.
 func run(b *testing.B, d Deliverer, make func(partition int32, n int) *belfryv1.Delivery) {
 	w := newWorld(b, benchOwners, b.N, config(512, d))
 	b.ReportAllocs()
+	before := processor(b)
 	b.ResetTimer()
 	for p, pid := range w.owners {
 		var ds work
@@ -27,8 +46,7 @@ func run(b *testing.B, d Deliverer, make func(partition int32, n int) *belfryv1.
 		w.f.System().Root.Send(pid, ds)
 	}
 	<-w.all
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+	spent(b, before)
 	w.close()
 }
 
@@ -77,13 +95,14 @@ func BenchmarkHTTPClient(b *testing.B) {
 		})
 	}
 	b.ReportAllocs()
+	before := processor(b)
 	b.ResetTimer()
 	for range b.N {
 		work <- struct{}{}
 	}
 	close(work)
 	all.Wait()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+	spent(b, before)
 }
 
 // BenchmarkTarget is one call after another.

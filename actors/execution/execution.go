@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -46,9 +45,8 @@ func (*ended) IgnoreDeadLetterLogging() {}
 // execution runs one delivery. The call is made in a goroutine, so that the
 // actor can be stopped, and is cancelled with it.
 type execution struct {
-	deliverer Deliverer
-	log       *slog.Logger
-	cancel    context.CancelCauseFunc
+	*shared
+	cancel context.CancelCauseFunc
 }
 
 // Receive is the table of what an execution actor understands.
@@ -74,24 +72,24 @@ func (e *execution) begin(ctx actor.Context, m *begin) {
 	root, worker := ctx.ActorSystem().Root, ctx.Parent()
 	var call context.Context
 	call, e.cancel = context.WithCancelCause(context.Background())
-	go func() {
+	e.crew.do(func() {
 		r := e.deliver(call, delivery, epoch)
 		if !errors.Is(context.Cause(call), errStopped) {
 			root.Send(worker, &ended{held, r})
 		}
-	}()
+	})
 }
 
 // deliver makes the call; a panic in it is a failed attempt.
 func (e *execution) deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64) (r *belfryv1.Result) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			e.log.Error("panic in a call", "execution", d.GetExecutionId(), "attempt", d.GetAttempt(), "epoch", epoch,
+			e.Log.Error("panic in a call", "execution", d.GetExecutionId(), "attempt", d.GetAttempt(), "epoch", epoch,
 				"reason", findSecrets(d).mask(fmt.Sprint(reason), maxError), "stack", string(debug.Stack()))
 			r = internal(d, reason)
 		}
 	}()
-	r = e.deliverer.Deliver(ctx, d, epoch)
+	r = e.Deliverer.Deliver(ctx, d, epoch)
 	if r.FinishedAt == 0 {
 		r.FinishedAt = time.Now().UnixMilli()
 	}

@@ -21,10 +21,8 @@ func NewWorker(f *actors.Factory, cfg Config, opts ...actors.Option) (*actor.Pro
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &shared{
-		Config: cfg, ledger: newLedger(cfg.Slots), panics: map[string]any{},
-		executions: f.Props(actors.Execution, func() actor.Actor { return &execution{deliverer: cfg.Deliverer, log: cfg.Log} }, actors.Inline()),
-	}
+	s := &shared{Config: cfg, ledger: newLedger(cfg.Slots), panics: map[string]any{}, crew: newCrew()}
+	s.executions = f.Props(actors.Execution, func() actor.Actor { return &execution{shared: s} }, actors.Inline())
 	opts = append([]actors.Option{f.Supervises(actors.Execution, s.stopped), f.Guardian(actors.Worker, s.gaveUp)}, opts...)
 	return f.Props(actors.Worker, func() actor.Actor { return &worker{shared: s} }, opts...), nil
 }
@@ -35,6 +33,7 @@ type shared struct {
 	ledger     *ledger
 	panics     map[string]any // why execution actors were stopped, until they end
 	executions *actor.Props
+	crew       *crew
 }
 
 // stopped is told, as part of the worker, why an execution actor is stopped.
@@ -79,6 +78,7 @@ func (w *worker) Receive(ctx actor.Context) {
 	case *actor.Stopping, *actor.Restarting:
 		w.stop()
 	case *actor.Stopped:
+		w.crew.dismiss()
 	case *belfryv1.Dispatch:
 		w.dispatched(ctx, m)
 	case *belfryv1.Acks:

@@ -121,7 +121,7 @@ func (s *State) delete(j *jobRec, d *belfryv1.Delete) (*change, *belfryv1.Answer
 	s.setStatus(j, job.Deleted, "")
 	for _, f := range append([]*flight(nil), j.flights()...) {
 		if !f.begun() && f.phase != judged {
-			s.end(c, f, job.Cancelled, reason, s.now)
+			s.end(c, f, ending{status: job.Cancelled, reason: reason, finished: s.now})
 		}
 	}
 	s.closeRange(c, j)

@@ -63,7 +63,7 @@ func (s *State) busied(refs []*belfryv1.DeliveryRef) {
 		if f.orphaned() { // deleted on the way to the worker, which has not begun it
 			f.sentAs = 0
 			c := s.change(f.job)
-			s.end(c, f, job.Cancelled, "the job was deleted", s.now)
+			s.end(c, f, ending{status: job.Cancelled, reason: "the job was deleted", finished: s.now})
 			c.row(s.row(f.job, nil))
 			continue
 		}
@@ -130,15 +130,16 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 		f.firstSent = r.GetSentAt() // as the worker measured it
 	}
 	c := s.change(f.job)
-	outcome := messages.Outcome(r.GetOutcome())
-	s.recordAttempt(c, f, outcome, r)
+	line := s.attemptLine(f, r)
+	s.recordLost(c, f, line.epoch)
 	switch {
-	case outcome == job.AttemptSucceeded:
-		s.end(c, f, job.Succeeded, "", r.GetFinishedAt())
+	case r.GetOutcome() == belfryv1.Result_OUTCOME_SUCCEEDED:
+		s.end(c, f, ending{status: job.Succeeded, finished: r.GetFinishedAt(), last: line})
 	case f.orphaned():
-		s.end(c, f, job.Cancelled, "the job was deleted while it ran, and its attempt did not succeed", r.GetFinishedAt())
+		const reason = "the job was deleted while it ran, and its attempt did not succeed"
+		s.end(c, f, ending{status: job.Cancelled, reason: reason, finished: r.GetFinishedAt(), last: line})
 	default:
-		s.retry(c, f, outcome, r)
+		s.retry(c, f, line, r)
 	}
 	if r.GetGone() && f.job.status == job.Active && f.gen == f.job.gen && f.rev == f.job.rev {
 		s.pause(c, f.job, "the target answered 410 Gone")
@@ -147,9 +148,10 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 	return c.row(s.row(f.job, nil))
 }
 
-// retry plans the next attempt of a flight, or ends it as a dead letter.
-func (s *State) retry(c *change, f *flight, outcome job.Outcome, r *belfryv1.Result) {
-	if outcome == job.AttemptTimeout || outcome == job.AttemptUnknown {
+// retry plans the next attempt of a flight, or ends it as a dead letter. line is
+// nil when nobody can tell what the attempt came to.
+func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Result) {
+	if outcome := messages.Outcome(r.GetOutcome()); outcome == job.AttemptTimeout || outcome == job.AttemptUnknown {
 		f.unknown++
 	}
 	v := messages.FromSpec(f.spec).Retry.Judge(job.Attempt{
@@ -157,8 +159,13 @@ func (s *State) retry(c *change, f *flight, outcome job.Outcome, r *belfryv1.Res
 		Final: r.GetFinal() || r.GetGone(), RetryAfter: time.Duration(r.GetRetryAfterMs()) * time.Millisecond,
 	})
 	if !v.Retry {
-		s.bury(c, f, v.Reason, r.GetFinishedAt())
+		s.bury(c, f, ending{reason: v.Reason, finished: r.GetFinishedAt(), last: line})
 		return
+	}
+	if line != nil {
+		line.write(c, f)
+	} else {
+		s.recordLost(c, f, 0)
 	}
 	f.attempt++
 	f.retryAt = v.RetryAt.UnixMilli()

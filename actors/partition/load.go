@@ -171,7 +171,7 @@ func (s *State) specOf(j *jobRec, rev int64) *belfryv1.JobSpec {
 // abandon ends an execution that is not sent again.
 func (s *State) abandon(f *flight, reason string) {
 	c := s.change(f.job)
-	s.end(c, f, job.Cancelled, reason, s.now)
+	s.end(c, f, ending{status: job.Cancelled, reason: reason, finished: s.now})
 	s.settleStatus(c, f.job)
 	c.row(s.row(f.job, nil))
 }
@@ -180,8 +180,7 @@ func (s *State) abandon(f *flight, reason string) {
 // allowed to; the next number follows by the retry policy.
 func (s *State) loseAttempt(f *flight) {
 	c := s.change(f.job)
-	s.recordLost(c, f, 0)
-	s.retry(c, f, job.AttemptUnknown, &belfryv1.Result{
+	s.retry(c, f, nil, &belfryv1.Result{
 		Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "every sender was lost", FinishedAt: s.now,
 	})
 	s.settleStatus(c, f.job)

@@ -3,24 +3,34 @@ package partition
 import (
 	"time"
 
+	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
-// recordAttempt writes the line of an ended attempt, and one for each former
-// owner that may have sent it too and whose result nobody will ever report.
-func (s *State) recordAttempt(c *change, f *flight, outcome job.Outcome, r *belfryv1.Result) {
-	epoch := r.GetEpoch()
-	if epoch == 0 {
-		epoch = s.life
-	}
-	s.recordLost(c, f, epoch)
-	c.record(f.job, f.slot, f.id, r.GetAttempt(), epoch, &belfryv1.Record{
-		Generation: f.gen, Status: string(outcome), Due: f.due, SentAt: r.GetSentAt(), FinishedAt: r.GetFinishedAt(),
+// attemptLine is what an ended attempt came to, on its way into the history: a
+// line of its own, or part of the summary when it was the only one.
+type attemptLine struct {
+	number int32
+	epoch  int64 // under which it was sent
+	record *belfryv1.Record
+}
+
+func (s *State) attemptLine(f *flight, r *belfryv1.Result) *attemptLine {
+	l := &attemptLine{number: r.GetAttempt(), epoch: r.GetEpoch(), record: &belfryv1.Record{
+		Generation: f.gen, Status: string(messages.Outcome(r.GetOutcome())), Due: f.due, SentAt: r.GetSentAt(), FinishedAt: r.GetFinishedAt(),
 		StatusCode: r.GetStatusCode(), Error: r.GetError(), Output: r.GetOutput(), Node: r.GetNode(), Revision: f.rev,
-	})
+	}}
+	if l.epoch == 0 {
+		l.epoch = s.life
+	}
+	return l
+}
+
+func (l *attemptLine) write(c *change, f *flight) {
+	c.record(f.job, f.slot, f.id, l.number, l.epoch, l.record)
 }
 
 // recordLost writes the lines of the former owners that may have sent the
@@ -36,28 +46,45 @@ func (s *State) recordLost(c *change, f *flight, known int64) {
 	}
 }
 
+// ending is how an execution ends. last is the attempt that ended it, nil when
+// none did.
+type ending struct {
+	status   job.ExecutionStatus
+	reason   string
+	finished int64
+	last     *attemptLine
+}
+
 // end decides an execution: its summary, the counters, and room for another.
-func (s *State) end(c *change, f *flight, status job.ExecutionStatus, reason string, finished int64) {
+func (s *State) end(c *change, f *flight, e ending) {
 	j := f.job
 	s.drop(f)
-	attempts := f.attempt
-	if status == job.Cancelled {
+	attempts, epoch := f.attempt, s.life
+	summary := &belfryv1.Record{
+		Generation: f.gen, Status: string(e.status), Reason: e.reason, Due: f.due, SentAt: f.firstSent, FinishedAt: e.finished,
+		UnknownAttempts: f.unknown, Error: f.lastError, Node: s.cfg.Node, Revision: f.rev, Trigger: f.trigger(),
+	}
+	switch {
+	case e.last == nil:
 		attempts = s.attemptsMade(f)
 		s.recordLost(c, f, 0)
+	case e.last.number == 1:
+		epoch = e.last.epoch
+		summary.Outcome, summary.StatusCode, summary.Output = e.last.record.GetStatus(), e.last.record.GetStatusCode(), e.last.record.GetOutput()
+		summary.Error, summary.Node = e.last.record.GetError(), e.last.record.GetNode()
+	default:
+		e.last.write(c, f)
 	}
-	c.record(j, f.slot, f.id, 0, s.life, &belfryv1.Record{
-		Generation: f.gen, Status: string(status), Reason: reason, Due: f.due, SentAt: f.firstSent, FinishedAt: finished,
-		Attempts: attempts, UnknownAttempts: f.unknown, Error: f.lastError, Node: s.cfg.Node,
-		Revision: f.rev, Trigger: f.trigger(),
-	})
+	summary.Attempts = attempts
+	c.record(j, f.slot, f.id, 0, epoch, summary)
 	if f.gen == j.gen {
 		p := j.history()
-		p.count(status, 1)
-		p.last = &belfryv1.LastExecution{ExecutionId: f.id, ScheduledFor: f.slot, Status: string(status), FinishedAt: finished}
+		p.count(e.status, 1)
+		p.last = &belfryv1.LastExecution{ExecutionId: f.id, ScheduledFor: f.slot, Status: string(e.status), FinishedAt: e.finished}
 	}
 	c.publish(&belfryv1.Event{
-		Type: "execution." + string(status), JobId: j.id, ExecutionId: f.id, ScheduledFor: f.slot, At: s.now,
-		Attempt: attempts, LatenessMs: max(f.firstSent-f.due, 0), Reason: reason, CatchUp: f.catchUp,
+		Type: "execution." + string(e.status), JobId: j.id, ExecutionId: f.id, ScheduledFor: f.slot, At: s.now,
+		Attempt: attempts, LatenessMs: max(f.firstSent-f.due, 0), Reason: e.reason, CatchUp: f.catchUp,
 	})
 	s.releaseSpec(c, f)
 	s.makeRoom(c, j)
@@ -74,15 +101,16 @@ func (s *State) attemptsMade(f *flight) int32 {
 }
 
 // bury ends an execution as a dead letter, with all that a replay needs.
-func (s *State) bury(c *change, f *flight, reason string, finished int64) {
+func (s *State) bury(c *change, f *flight, e ending) {
+	e.status = job.Failed
 	c.row(persistence.Row{
 		Slice: job.DeadSliceOffset + s.slice(f.job.id), JobID: f.job.id, Item: persistence.DeadItem(f.id), Status: job.Status(job.Failed),
 		State: encode(&belfryv1.DeadLetter{
 			ExecutionId: f.id, JobId: f.job.id, Generation: f.gen, Revision: f.rev, ScheduledFor: f.slot, Due: f.due,
-			FailedAt: finished, Attempts: f.attempt, UnknownAttempts: f.unknown, Reason: reason, Spec: f.spec,
+			FailedAt: e.finished, Attempts: f.attempt, UnknownAttempts: f.unknown, Reason: e.reason, Spec: f.spec,
 		}),
 	})
-	s.end(c, f, job.Failed, reason, finished)
+	s.end(c, f, e)
 }
 
 func (p *past) count(status job.ExecutionStatus, n int64) {

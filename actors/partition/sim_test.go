@@ -40,12 +40,11 @@ func TestSimulation(t *testing.T) {
 // sim is one random life.
 type sim struct {
 	*world
-	r      *rand.Rand
-	ids    []string
-	lives  map[string][]*life
-	acked  map[string]bool // ids with an acknowledged registration
-	rough  bool            // the store misbehaves just now
-	checks int
+	r     *rand.Rand
+	ids   []string
+	lives map[string][]*life
+	acked map[string]bool // ids with an acknowledged registration
+	rough bool            // the store misbehaves just now
 }
 
 // life is one registration as the simulation knows it, for the jobs that it
@@ -270,7 +269,7 @@ func (s *sim) verifyLife(id string, l *life) {
 func (s *sim) verifyDeliveries() {
 	rows := map[string]bool{}
 	for _, h := range s.store.history {
-		rows[fmt.Sprint(h.ExecutionID, "/", h.Attempt)] = true
+		rows[fmt.Sprint(h.ExecutionID, "/", lineOf(s.t, h))] = true
 		r := new(belfryv1.Record)
 		if err := proto.Unmarshal(h.Record, r); err != nil {
 			s.t.Fatal(err)

@@ -103,7 +103,7 @@ func TestHistoryExpires(t *testing.T) {
 			t.Fatalf("a row of %s is left", job.Instant(h.ScheduledFor))
 		}
 	}
-	if n := len(w.store.history); n < 2*7*24-2 {
+	if n := len(w.store.history); n < 7*24-1 {
 		t.Errorf("only %d rows are left", n)
 	}
 	if n := len(w.state.jobs["a"].past.days); n > 9 {

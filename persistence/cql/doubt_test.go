@@ -45,7 +45,9 @@ var fates = []struct {
 		return cqlproxy.Replace(cqlproxy.WriteTimeout(frame.LocalQuorum, 0, 1, cqlproxy.WriteSimple))
 	}, true},
 	{"outcome unknown", func() cqlproxy.Action { return cqlproxy.Replace(cqlproxy.CASWriteUnknown(frame.LocalSerial, 0, 1)) }, true},
-	{"server error", func() cqlproxy.Action { return cqlproxy.Replace(&frame.Error{Code: frame.CodeServerError, Message: "oops"}) }, true},
+	{"server error", func() cqlproxy.Action {
+		return cqlproxy.Replace(&frame.Error{Code: frame.CodeServerError, Message: "oops"})
+	}, true},
 	{"unavailable after the round", func() cqlproxy.Action {
 		return cqlproxy.Replace(cqlproxy.Unavailable(frame.LocalQuorum, 1, 0))
 	}, true},

@@ -1384,7 +1384,8 @@ type Record struct {
 	Range           *SlotRange             `protobuf:"bytes,12,opt,name=range,proto3" json:"range,omitempty"`     // summary of a range of slots
 	Trigger         string                 `protobuf:"bytes,13,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up
 	UnknownAttempts int32                  `protobuf:"varint,14,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"`
-	Output          string                 `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"` // the first bytes of the answer
+	Output          string                 `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"`   // the first bytes of the answer
+	Outcome         string                 `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"` // summary: of the only attempt, whose line this is as well; "" when attempts have lines of their own
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1520,6 +1521,13 @@ func (x *Record) GetUnknownAttempts() int32 {
 func (x *Record) GetOutput() string {
 	if x != nil {
 		return x.Output
+	}
+	return ""
+}
+
+func (x *Record) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
 	}
 	return ""
 }
@@ -1734,7 +1742,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x10unknown_attempts\x18\t \x01(\x05R\x0funknownAttempts\x12\x16\n" +
 	"\x06reason\x18\n" +
 	" \x01(\tR\x06reason\x12&\n" +
-	"\x04spec\x18\v \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\"\xb0\x03\n" +
+	"\x04spec\x18\v \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\"\xca\x03\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
@@ -1755,7 +1763,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x05range\x18\f \x01(\v2\x14.belfry.v1.SlotRangeR\x05range\x12\x18\n" +
 	"\atrigger\x18\r \x01(\tR\atrigger\x12)\n" +
 	"\x10unknown_attempts\x18\x0e \x01(\x05R\x0funknownAttempts\x12\x16\n" +
-	"\x06output\x18\x0f \x01(\tR\x06output\"e\n" +
+	"\x06output\x18\x0f \x01(\tR\x06output\x12\x18\n" +
+	"\aoutcome\x18\x10 \x01(\tR\aoutcome\"e\n" +
 	"\aCluster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1e\n" +
 	"\n" +

@@ -1,0 +1,126 @@
+package partition
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belfry-scheduler/belfry/actors"
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+	"github.com/belfry-scheduler/belfry/persistence/embedded"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// shell is one owner's actor on a real store in memory, and a worker that
+// passes on what it is sent.
+type shell struct {
+	t      *testing.T
+	system *actor.ActorSystem
+	store  *embedded.Store
+	owner  *owner
+	pid    *actor.PID
+	sent   chan *belfryv1.Delivery
+	events chan *belfryv1.Event
+}
+
+func newShell(t *testing.T) *shell {
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	st, err := embedded.Open(embedded.Config{Dir: "data", FS: vfs.NewMem(), Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{t: t, store: st, sent: make(chan *belfryv1.Delivery, 100), events: make(chan *belfryv1.Event, 1000)}
+	s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
+	worker := s.system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
+		if d, ok := ctx.Message().(*belfryv1.Dispatch); ok {
+			for _, x := range d.GetDeliveries() {
+				s.sent <- x
+			}
+		}
+	}))
+	cfg := DefaultConfig()
+	cfg.Partitions, cfg.Partition, cfg.Node = 16, job.PartitionOf("a", 16), "n1"
+	sh := Shell{
+		Store: st, Worker: func() *actor.PID { return worker }, Publish: func(e *belfryv1.Event) { s.events <- e },
+		Metrics: NewMetrics(prometheus.NewRegistry()), Log: log,
+	}
+	s.owner = newOwner(sh, cfg.Partition, s.acquire(cfg), new(atomic.Pointer[Stats])).(*owner)
+	factory := actors.NewFactory(s.system, log, actors.NewMetrics(nil))
+	s.pid = s.system.Root.Spawn(factory.Props(actors.Partition, func() actor.Actor { return s.owner }))
+	t.Cleanup(func() {
+		for _, pid := range []*actor.PID{s.pid, worker} {
+			if err := s.system.Root.StopFuture(pid).Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+		s.system.Shutdown()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *shell) acquire(cfg Config) *State {
+	ctx := context.Background()
+	seen, err := s.store.ReadFence(ctx, cfg.Partition)
+	if err == nil {
+		seen, err = s.store.Acquire(ctx, seen, persistence.Owner{Node: "n1", Incarnation: uuid.New()}, uuid.New())
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return New(cfg, seen, time.Now())
+}
+
+func (s *shell) register(sp *belfryv1.JobSpec) {
+	s.t.Helper()
+	cmd := &belfryv1.Command{Id: uuid.NewString(), JobId: "a", Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}}
+	answer, err := s.system.Root.RequestFuture(s.pid, cmd, 10*time.Second).Result()
+	if a, _ := answer.(*belfryv1.Answer); err != nil || a.GetJob() == nil {
+		s.t.Fatalf("register: %v, %v", answer, err)
+	}
+}
+
+// TestTimerSurvivesABackwardStep: the timer runs on the monotonic clock, so when
+// the wall clock is stepped back it fires before anything is due. It is set
+// again. Here it is used up without the owner's doing, and the owner is woken.
+func TestTimerSurvivesABackwardStep(t *testing.T) {
+	s := newShell(t)
+	due := time.Now().Add(1500 * time.Millisecond).Truncate(time.Millisecond).UTC()
+	s.register(spec(due.Format("2006-01-02T15:04:05.000Z")))
+	s.owner.timer.Stop()
+	s.system.Root.Send(s.pid, wake{})
+	select {
+	case d := <-s.sent:
+		if early := time.Until(due); early > 0 {
+			t.Errorf("%s was sent %s early", d.GetExecutionId(), early)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the job never fires")
+	}
+}
+
+// TestNumbersAreShownAfterTheLastStep: also when nothing happens any more.
+func TestNumbersAreShownAfterTheLastStep(t *testing.T) {
+	s := newShell(t)
+	s.register(spec("0 0 1 1 *"))
+	for end := time.Now().Add(10 * time.Second); ; {
+		if st := s.owner.stats.Load(); st != nil && st.Jobs[job.Active] == 1 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the gauge does not show the job")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
