@@ -41,8 +41,8 @@ func (p *plan) next(after time.Time, n int) (utc []time.Time, local []string) {
 // maxPlans bounds the cache; when it is full it starts anew.
 const maxPlans = 4096
 
-// schedules remembers compiled schedules: many jobs share few expressions.
-// Timings with instants of their own are nearly unique, and are not kept.
+// schedules remembers compiled schedules: many jobs share few expressions, and
+// one that nobody shares is asked for again when its job is shown.
 type schedules struct {
 	mu   sync.RWMutex
 	kept map[job.Timing]*plan
@@ -51,23 +51,18 @@ type schedules struct {
 func newSchedules() *schedules { return &schedules{kept: map[job.Timing]*plan{}} }
 
 func (s *schedules) compile(t job.Timing) (*plan, error) {
-	common := t.StartsAt.IsZero() && t.EndsAt.IsZero() && t.Anchor.IsZero() && !strings.Contains(t.Expr, ":")
-	if common {
-		s.mu.RLock()
-		p := s.kept[t]
-		s.mu.RUnlock()
-		if p != nil {
-			return p, nil
-		}
+	s.mu.RLock()
+	p := s.kept[t]
+	s.mu.RUnlock()
+	if p != nil {
+		return p, nil
 	}
 	schedule, err := job.Compile(t)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{timing: t, schedule: schedule}
-	if common {
-		s.keep(t, p)
-	}
+	p = &plan{timing: t, schedule: schedule}
+	s.keep(t, p)
 	return p, nil
 }
 

@@ -115,8 +115,8 @@ func (h *Host) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for state, n := range total.Jobs {
-		gauge(jobsDesc, float64(n), string(state))
+	for _, state := range []job.Status{job.Active, job.Paused, job.Finished, job.Deleted, job.Faulty} {
+		gauge(jobsDesc, float64(total.Jobs[state]), string(state))
 	}
 	gauge(ownedDesc, float64(h.Owners.Ready()))
 	gauge(overdueDesc, float64(total.Ready))

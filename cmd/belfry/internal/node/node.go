@@ -217,7 +217,7 @@ func (n *Node) startWorker(policy job.AddressPolicy) error {
 	})
 	cfg := execution.DefaultConfig()
 	cfg.Node, cfg.Slots, cfg.Owner, cfg.Deliverer = n.cfg.NodeName, n.cfg.Slots, n.owners.Owner, n.target
-	cfg.Metrics, cfg.Log = execution.NewMetrics(n.registry), n.log
+	cfg.Metrics, cfg.Log = execution.NewMetrics(n.registry), n.cfg.Logger
 	cfg.Stopped = func(reason any) { n.fail(fmt.Errorf("the worker panicked too often: %v", reason)) }
 	props, err := execution.NewWorker(n.props, cfg)
 	if err != nil {

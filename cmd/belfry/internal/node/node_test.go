@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -246,4 +248,49 @@ func TestTwoNodesOneDirectory(t *testing.T) {
 	} else if !bytes.Contains([]byte(err.Error()), fmt.Append(nil, "partitions 16")) {
 		t.Errorf("the refusal does not name the stored value: %v", err)
 	}
+}
+
+// TestMetricsAreWellNamed: by Prometheus' own rules, under one prefix, and none
+// has a label whose values grow with the jobs.
+func TestMetricsAreWellNamed(t *testing.T) {
+	b := setup(t)
+	b.start()
+	b.call("POST", "/v1/jobs", map[string]any{"job_id": "one", "schedule_expr": "0 0 1 1 *", "target": b.target.URL}, nil, 201)
+	b.call("POST", "/v1/jobs/one/trigger", map[string]any{}, nil, 202)
+	b.ended("one")
+	problems, err := testutil.GatherAndLint(b.node.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	families, err := b.node.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, f := range families {
+		have[f.GetName()] = true
+		if name := f.GetName(); !strings.HasPrefix(name, "belfry_") && !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			t.Errorf("%s has another prefix", name)
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if strings.Contains(l.GetName(), "job") || l.GetValue() == "one" {
+					t.Errorf("%s has a label for a job: %s=%s", f.GetName(), l.GetName(), l.GetValue())
+				}
+			}
+		}
+	}
+	for _, must := range []string{
+		"belfry_schedule_delay_seconds", "belfry_executions_total", "belfry_attempts_total", "belfry_attempt_duration_seconds",
+		"belfry_jobs", "belfry_partitions_owned", "belfry_overdue_jobs", "belfry_oldest_overdue_seconds",
+		"belfry_fence_acquired_total", "belfry_fence_refused_total", "belfry_commit_rows", "belfry_commit_duration_seconds", "belfry_build_info",
+	} {
+		if !have[must] {
+			t.Errorf("%s is not there", must)
+		}
+	}
+	b.stop()
 }
