@@ -44,7 +44,9 @@ func OnFull(hook func(message any, sender *actor.PID)) Option {
 // It must not send to itself or wait for its sender. A panic still goes to its
 // supervisor and not to the sender.
 func Inline() Option {
-	return func(o *options) { o.props = append(o.props, actor.WithDispatcher(actor.NewSynchronizedDispatcher(inlineThroughput))) }
+	return func(o *options) {
+		o.props = append(o.props, actor.WithDispatcher(actor.NewSynchronizedDispatcher(inlineThroughput)))
+	}
 }
 
 // inlineThroughput is how many messages are handled before others may run; an

@@ -24,8 +24,9 @@ type Store interface {
 	// Constants of the cluster, written by whoever creates the store and
 	// compared by everybody else.
 	Cluster(ctx context.Context, want Cluster) (Cluster, error)
-	// Healthy is nil while writes can be acknowledged. Once a sync to disk has
-	// failed it never becomes nil again in this process.
+	// Healthy is nil while writes can be acknowledged, as far as is known. A
+	// store on a server becomes healthy again when the server is back; one on
+	// the local disk never, in this process, once a sync has failed.
 	Healthy() error
 	Close() error
 }
@@ -91,7 +92,7 @@ type Batch struct {
 	OpID       uuid.UUID
 	LastNumber int64
 	Rows       []Row // absolute values, as if written one after another: the last row for a key wins
-	History    []HistoryRow
+	History    []HistoryRow // in the history, whatever dies, once Commit has returned nil
 }
 
 const (

@@ -1,7 +1,7 @@
 package execution
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,33 +16,38 @@ import (
 // further.
 const longestRetryAfter = 365 * 24 * time.Hour
 
-// answered is the result of a call with an answer, once its body is read.
-func (s *sending) answered(call, parent context.Context, res *http.Response, limit time.Duration, secrets secrets) *belfryv1.Result {
-	output, err := readOutput(res, secrets)
-	if err != nil && (succeeded(res.StatusCode) || call.Err() != nil) {
-		r := s.broken(call, parent, err, limit, secrets)
+// answered is the result of a call with an answer, once its body is read, and
+// whether that was read to its end.
+func (s *sending) answered(res *http.Response) (r *belfryv1.Result, whole bool) {
+	output, whole, err := readOutput(res, s.secrets)
+	if err != nil && (succeeded(res.StatusCode) || s.late(err)) {
+		r := s.broken(err)
 		r.StatusCode, r.Output = int32(res.StatusCode), output
-		return r
+		return r, false
 	}
 	now := time.Now()
-	r := judge(res, now)
-	r.Error = secrets.mask(r.Error, maxError)
+	r = judge(res, now)
+	r.Error = s.secrets.mask(r.Error, maxError)
 	r.Output, r.SentAt, r.FinishedAt = output, s.sentAt(), now.UnixMilli()
-	return r
+	return r, whole
 }
 
 // readOutput reads a body to its end, so that the connection can be used
-// again, or to maxAnswer, and keeps the beginning.
-func readOutput(res *http.Response, secrets secrets) (string, error) {
-	defer func() { _ = res.Body.Close() }() // what was not read is dropped with the connection
+// again, or to maxAnswer, and keeps the beginning. It does not close the body:
+// that would read on.
+func readOutput(res *http.Response, secrets secrets) (output string, whole bool, err error) {
 	if res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
-		return "", nil
+		return "", true, nil
 	}
-	head, err := io.ReadAll(io.LimitReader(res.Body, int64(maxOutput+secrets.longest())))
+	most := int64(maxOutput + secrets.longest())
+	head, err := io.ReadAll(io.LimitReader(res.Body, most))
 	if err == nil {
-		_, err = io.Copy(io.Discard, io.LimitReader(res.Body, int64(max(maxAnswer-len(head), 1))))
+		_, err = io.CopyN(io.Discard, res.Body, max(maxAnswer-int64(len(head)), 1))
 	}
-	return secrets.mask(string(head), maxOutput), err
+	if whole = errors.Is(err, io.EOF); whole {
+		err = nil
+	}
+	return secrets.mask(string(head), maxOutput), whole, err
 }
 
 // judge decides what a status means.
@@ -59,7 +64,7 @@ func judge(res *http.Response, now time.Time) *belfryv1.Result {
 		r.Final, r.Gone = true, true
 	case code/100 == 3:
 		r.Final = true
-		r.Error += ", and redirects are not followed" + place(res.Header.Get("Location"))
+		r.Error += ", and redirects are not followed" + elsewhere(res.Header.Get("Location"))
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
 		r.RetryAfterMs = retryAfter(res.Header.Get("Retry-After"), now).Milliseconds()
 	default:
@@ -70,8 +75,8 @@ func judge(res *http.Response, now time.Time) *belfryv1.Result {
 
 func succeeded(code int) bool { return code/100 == 2 }
 
-// place says where a redirect leads, without its query, which may hold secrets.
-func place(location string) string {
+// elsewhere says where a redirect leads, without its query, which may hold secrets.
+func elsewhere(location string) string {
 	u, err := url.Parse(location)
 	if err != nil || location == "" {
 		return ""

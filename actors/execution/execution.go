@@ -72,12 +72,12 @@ func (e *execution) begin(ctx actor.Context, m *begin) {
 	root, worker := ctx.ActorSystem().Root, ctx.Parent()
 	var call context.Context
 	call, e.cancel = context.WithCancelCause(context.Background())
-	e.crew.do(func() {
+	go func() {
 		r := e.deliver(call, delivery, epoch)
 		if !errors.Is(context.Cause(call), errStopped) {
 			root.Send(worker, &ended{held, r})
 		}
-	})
+	}()
 }
 
 // deliver makes the call; a panic in it is a failed attempt.

@@ -143,7 +143,7 @@ func dialFirst(ctx context.Context, d *net.Dialer, network string, addrs []netip
 		conn, err = d.DialContext(one, network, a.String())
 		cancel()
 		if err == nil {
-			return &countedConn{Conn: conn}, nil
+			return conn, nil
 		}
 		if ctx.Err() != nil {
 			break

@@ -1,16 +1,12 @@
 package execution
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptrace"
-	"strconv"
+	"os"
 	"sync"
 	"time"
 
@@ -24,19 +20,16 @@ const (
 	maxOutput  = 1 << 10 // of a body, kept
 	maxError   = 500
 
-	idleTimeout = 30 * time.Second // less than most servers keep a connection
-	maxStale    = 16               // kept connections that may turn out dead before a delivery fails
-
-	eventType = "belfry.execution.due"
-	instant   = "2006-01-02T15:04:05.000Z"
+	maxStale   = 16      // kept connections that may turn out dead before a delivery fails
+	keptBuffer = 8 << 10 // of a request: longer ones are not used again
 )
 
 // TargetConfig is what a Target needs.
 type TargetConfig struct {
 	// Guard connects.
 	Guard *Guard
-	// Slots is how many calls may run at once: so many connections to one host
-	// are kept.
+	// Slots is how many calls may run at once: twice as many connections are
+	// kept.
 	Slots int
 	// Source is this cluster's name in ce-source, a URI or a path. Default
 	// "/belfry".
@@ -49,50 +42,29 @@ type TargetConfig struct {
 
 // Target calls HTTP targets. It is a Deliverer.
 type Target struct {
-	policy            job.AddressPolicy
 	source, userAgent string
-	plain, secure     *http.Transport
+	places            places
+	pool              *pool
+	buffers           sync.Pool // of requests
 }
 
 var _ Deliverer = (*Target)(nil)
 
 // NewTarget makes the client of a node. Close it at the end.
 func NewTarget(cfg TargetConfig) *Target {
-	t := &Target{policy: cfg.Guard.policy, source: cfg.Source, userAgent: cfg.UserAgent}
+	t := &Target{source: cfg.Source, userAgent: cfg.UserAgent, places: places{policy: cfg.Guard.policy}, pool: newPool(cfg)}
+	t.buffers.New = func() any { return new([]byte) }
 	if t.source == "" {
 		t.source = "/belfry"
 	}
 	if t.userAgent == "" {
 		t.userAgent = "Belfry"
 	}
-	t.plain, t.secure = transport(cfg, true), transport(cfg, false)
 	return t
 }
 
-// transport speaks HTTP/1.1 alone, takes no proxy, and asks for no
-// compression, so that 64 KiB read are 64 KiB received.
-func transport(cfg TargetConfig, plain bool) *http.Transport {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DialContext:            cfg.Guard.dialer(plain),
-		Proxy:                  nil,
-		TLSClientConfig:        cfg.TLS.Clone(),
-		TLSHandshakeTimeout:    10 * time.Second,
-		MaxIdleConns:           2 * cfg.Slots,
-		MaxIdleConnsPerHost:    cfg.Slots,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeaders,
-		DisableCompression:     true,
-		Protocols:              &protocols,
-	}
-}
-
 // Close drops kept connections.
-func (t *Target) Close() {
-	t.plain.CloseIdleConnections()
-	t.secure.CloseIdleConnections()
-}
+func (t *Target) Close() { t.pool.close() }
 
 // Deliver implements Deliverer: one request.
 func (t *Target) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64) *belfryv1.Result {
@@ -100,182 +72,137 @@ func (t *Target) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64)
 	if h == nil {
 		return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, Final: true, Error: "this node does not know the kind of target"}
 	}
-	if refused := t.policy.CheckURL("target.http.url", h.GetUrl()); refused != nil {
-		return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, Error: clip(refused.Error(), maxError)}
+	to := t.places.of(h.GetUrl())
+	if to.refused != nil {
+		return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, Error: clip(to.refused.Error(), maxError)}
 	}
 	limit := time.Duration(d.GetTimeoutMs()) * time.Millisecond
 	if limit <= 0 {
 		limit = job.DefaultTimeout
 	}
-	call, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	secrets := findSecrets(d)
-	sent := &sending{}
-	res, err := t.send(call, d, epoch, sent)
+	s := &sending{ctx: ctx, limit: limit, until: time.Now().Add(limit), secrets: findSecrets(d)}
+	res, err := t.send(s, to, d, epoch)
 	if err != nil {
-		return sent.broken(call, ctx, err, limit, secrets)
+		s.drop()
+		return s.broken(err)
 	}
-	return sent.answered(call, ctx, res, limit, secrets)
+	r, whole := s.answered(res)
+	if s.release() && whole {
+		t.pool.keep(s.conn, res)
+	} else {
+		_ = s.conn.Close()
+	}
+	return r
 }
 
 // send makes the request. A kept connection that turns out to be closed, with
 // nothing written to it, cost nothing: the next is tried.
-func (t *Target) send(ctx context.Context, d *belfryv1.Delivery, epoch int64, s *sending) (*http.Response, error) {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: s.got})
-	for try := 1; ; try++ {
-		req, err := t.request(ctx, d, epoch)
-		if err != nil {
-			return nil, err
-		}
-		via := t.secure
-		if req.URL.Scheme == "http" {
-			via = t.plain
-		}
-		res, err := via.RoundTrip(req)
-		if err == nil {
-			return res, nil
-		}
-		if stale := s.reused() && !s.written(); !stale || try == maxStale || ctx.Err() != nil {
-			return nil, err
-		}
+func (t *Target) send(s *sending, to *place, d *belfryv1.Delivery, epoch int64) (*http.Response, error) {
+	buf := t.buffers.Get().(*[]byte)
+	request, err := t.request((*buf)[:0], to, d, epoch)
+	if cap(request) <= keptBuffer {
+		*buf = request
+		defer t.buffers.Put(buf)
 	}
-}
-
-func (t *Target) request(ctx context.Context, d *belfryv1.Delivery, epoch int64) (*http.Request, error) {
-	h := d.GetTarget().GetHttp()
-	req, err := http.NewRequestWithContext(ctx, h.GetMethod(), h.GetUrl(), nil)
 	if err != nil {
-		return nil, errors.New("the target is not a request that can be made")
+		return nil, err
 	}
-	for name, value := range h.GetHeaders() {
-		if !job.ReservedHeader(name) {
-			req.Header.Set(name, value)
+	for try := 1; ; try++ {
+		if err := s.connect(t.pool, to); err != nil {
+			return nil, err
+		}
+		err := s.conn.send(request)
+		if err != nil && !s.written() {
+			if s.conn.kept && try < maxStale && s.ctx.Err() == nil && !s.late(err) {
+				s.drop()
+				continue
+			}
+			return nil, err
+		}
+		// A target may answer and close before it has read all.
+		res, failed := s.conn.receive(d.GetTarget().GetHttp().GetMethod())
+		if failed != nil && err == nil {
+			err = failed
+		}
+		if failed != nil {
+			return nil, err
+		}
+		return res, nil
+	}
+}
+
+// sending is a request on its way.
+type sending struct {
+	ctx     context.Context
+	limit   time.Duration
+	until   time.Time
+	secrets secrets
+	conn    *conn
+	release func() bool // ends the watch over ctx; false when it came too late
+}
+
+// connect takes or makes a connection. From here on the connection ends with
+// the time or the context of the call.
+func (s *sending) connect(p *pool, to *place) (err error) {
+	if s.conn = p.take(to); s.conn == nil {
+		ctx, cancel := context.WithDeadline(s.ctx, s.until)
+		defer cancel()
+		if s.conn, err = p.dial(ctx, to); err != nil {
+			return err
 		}
 	}
-	setDefault(req.Header, "User-Agent", t.userAgent)
-	if len(h.GetBody()) > 0 && req.Header.Get("Content-Type") == "" {
-		req.Header.Set("Content-Type", contentType(h.GetBody()))
+	c := s.conn
+	if err := c.SetDeadline(s.until); err != nil {
+		return err
 	}
-	t.identify(req.Header, d, epoch)
-	setBody(req, h.GetBody())
-	return req, nil
+	s.release = context.AfterFunc(s.ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	return nil
 }
 
-// identify sets the headers that tell a target which delivery this is. They
-// are the same on each attempt, but for the attempt's number and the epoch.
-func (t *Target) identify(h http.Header, d *belfryv1.Delivery, epoch int64) {
-	at := time.UnixMilli(d.GetScheduledFor()).UTC().Format(instant)
-	names := [...][2]string{
-		{"Idempotency-Key", d.GetKey()},
-		{"Webhook-Id", d.GetKey()},
-		{"Belfry-Execution-Id", d.GetExecutionId()},
-		{"Belfry-Job-Id", d.GetJobId()},
-		{"Belfry-Scheduled-For", at},
-		{"Belfry-Attempt", strconv.Itoa(int(d.GetAttempt()))},
-		{"Belfry-Epoch", strconv.FormatInt(epoch, 10)},
-		{"Ce-Specversion", "1.0"},
-		{"Ce-Type", eventType},
-		{"Ce-Source", t.source},
-		{"Ce-Id", d.GetKey()},
-		{"Ce-Time", at},
+func (s *sending) drop() {
+	if s.release != nil {
+		s.release()
+		s.release = nil
 	}
-	values := make([]string, len(names)) // one allocation for all
-	for i, pair := range names {
-		values[i] = pair[1]
-		h[pair[0]] = values[i : i+1 : i+1]
-	}
-}
-
-// setBody attaches the body so that Go's Transport cannot send the request a
-// second time by itself. A body without GetBody does that. No body would be
-// read as repeatable: where a request usually has none, an empty reader stands
-// in for it and nothing is sent; elsewhere the key is spelt in a way that the
-// Transport does not look for (names of headers have no case).
-func setBody(req *http.Request, body []byte) {
-	switch {
-	case len(body) > 0:
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	case req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete:
-		req.Body = io.NopCloser(bytes.NewReader(nil))
-	default:
-		req.Header["idempotency-key"] = req.Header["Idempotency-Key"]
-		delete(req.Header, "Idempotency-Key")
-	}
-}
-
-func setDefault(h http.Header, name, value string) {
-	if h.Get(name) == "" {
-		h.Set(name, value)
-	}
-}
-
-func contentType(body []byte) string {
-	if json.Valid(body) {
-		return "application/json"
-	}
-	return "application/octet-stream"
-}
-
-// sending is what is known of a request on its way. The Transport calls got
-// from goroutines of its own.
-type sending struct {
-	mu     sync.Mutex
-	conn   *countedConn
-	before int64 // what had been written to conn
-	kept   bool  // conn had been used before
-}
-
-func (s *sending) got(info httptrace.GotConnInfo) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conn, s.kept = counted(info.Conn), info.Reused
 	if s.conn != nil {
-		s.before = s.conn.written.Load()
+		_ = s.conn.Close()
 	}
-}
-
-func (s *sending) reused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept
 }
 
 // written reports whether any byte of the request may have left.
-func (s *sending) written() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.conn != nil && s.conn.written.Load() > s.before
-}
+func (s *sending) written() bool { return s.conn != nil && s.conn.under.written > 0 }
 
 // sentAt is when the request was written, 0 when it was not.
 func (s *sending) sentAt() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conn == nil || s.conn.written.Load() <= s.before {
+	if !s.written() {
 		return 0
 	}
-	return s.conn.last.Load()
+	return s.conn.under.last
+}
+
+// late reports whether a call ended by its time or its context.
+func (s *sending) late(err error) bool {
+	return s.ctx.Err() != nil || !time.Now().Before(s.until) || s.release != nil && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // broken is the result of a call without an answer.
-func (s *sending) broken(call, parent context.Context, err error, limit time.Duration, secrets secrets) *belfryv1.Result {
+func (s *sending) broken(err error) *belfryv1.Result {
 	r := &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, SentAt: s.sentAt(), FinishedAt: time.Now().UnixMilli()}
-	written := s.written()
 	switch {
-	case parent.Err() == nil && call.Err() != nil:
+	case s.ctx.Err() != nil:
+		err = context.Cause(s.ctx)
+	case s.late(err):
 		r.Outcome = belfryv1.Result_OUTCOME_TIMEOUT
-		r.Error = fmt.Sprintf("no complete answer within %v", limit)
+		r.Error = fmt.Sprintf("no complete answer within %v", s.limit)
 		return r
-	case parent.Err() != nil:
-		err = context.Cause(parent)
 	}
 	text := err.Error()
-	if written {
+	if s.written() {
 		r.Outcome = belfryv1.Result_OUTCOME_UNKNOWN
 		text = "the request was sent, and the answer was lost: " + text
 	} else {
 		text = "nothing was sent: " + text
 	}
-	r.Error = secrets.mask(text, maxError)
+	r.Error = s.secrets.mask(text, maxError)
 	return r
 }

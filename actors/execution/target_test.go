@@ -470,11 +470,11 @@ func TestConnectionsAreKept(t *testing.T) {
 func TestAStaleConnectionCostsNothing(t *testing.T) {
 	client := target(t)
 	tries := 0
-	client.plain.DialContext = func(context.Context, string, string) (net.Conn, error) {
+	client.pool.plain = func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		tries++
 		go answerOnce(theirs)
-		return &countedConn{Conn: &mute{Conn: ours, after: 1}}, nil
+		return &mute{Conn: ours, after: 1}, nil
 	}
 	for n := range 3 {
 		if r := client.Deliver(t.Context(), delivery("http://127.0.0.1:8080"), 1); r.GetOutcome() != succeededOutcome {

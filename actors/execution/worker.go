@@ -3,6 +3,7 @@ package execution
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -21,7 +22,7 @@ func NewWorker(f *actors.Factory, cfg Config, opts ...actors.Option) (*actor.Pro
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &shared{Config: cfg, ledger: newLedger(cfg.Slots), panics: map[string]any{}, crew: newCrew()}
+	s := &shared{Config: cfg, ledger: newLedger(cfg.Slots), panics: map[string]any{}}
 	s.executions = f.Props(actors.Execution, func() actor.Actor { return &execution{shared: s} }, actors.Inline())
 	opts = append([]actors.Option{f.Supervises(actors.Execution, s.stopped), f.Guardian(actors.Worker, s.gaveUp)}, opts...)
 	return f.Props(actors.Worker, func() actor.Actor { return &worker{shared: s} }, opts...), nil
@@ -33,7 +34,6 @@ type shared struct {
 	ledger     *ledger
 	panics     map[string]any // why execution actors were stopped, until they end
 	executions *actor.Props
-	crew       *crew
 }
 
 // stopped is told, as part of the worker, why an execution actor is stopped.
@@ -60,7 +60,7 @@ type worker struct {
 // Messages of the worker to itself. They are few: one flush and one wake at a
 // time.
 type (
-	flush struct{}
+	flush struct{ last bool }
 	wake  struct{}
 )
 
@@ -78,7 +78,6 @@ func (w *worker) Receive(ctx actor.Context) {
 	case *actor.Stopping, *actor.Restarting:
 		w.stop()
 	case *actor.Stopped:
-		w.crew.dismiss()
 	case *belfryv1.Dispatch:
 		w.dispatched(ctx, m)
 	case *belfryv1.Acks:
@@ -89,7 +88,7 @@ func (w *worker) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		w.terminated(ctx, m.Who)
 	case flush:
-		w.flush(ctx)
+		w.flush(ctx, m.last)
 	case wake:
 		w.woken(ctx)
 	case *drain:
@@ -181,7 +180,8 @@ func (w *worker) terminated(ctx actor.Context, child *actor.PID) {
 }
 
 // flushSoon sends a flush behind everything that waits in the mailbox, so that
-// results and free slots of all of it go out together.
+// results and free slots of all of it go out together. Before it works, calls
+// that have ended too may say so: a flush goes around once more behind those.
 func (w *worker) flushSoon(ctx actor.Context) {
 	if !w.flushing {
 		w.flushing = true
@@ -189,7 +189,12 @@ func (w *worker) flushSoon(ctx actor.Context) {
 	}
 }
 
-func (w *worker) flush(ctx actor.Context) {
+func (w *worker) flush(ctx actor.Context, last bool) {
+	if !last {
+		runtime.Gosched()
+		ctx.Send(ctx.Self(), flush{last: true})
+		return
+	}
 	w.flushing = false
 	now := time.Now()
 	for !w.ledger.outbox.empty() {

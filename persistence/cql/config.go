@@ -77,6 +77,8 @@ type Config struct {
 type seams struct {
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: as the driver dials
 	unfenced bool                                                              // conditions that hold under any fence
+	patience time.Duration                                                     // for a commit, at least; 0: leastPatience
+	noProbes bool                                                              // nothing is sent unasked
 	copying  func() error                                                      // asked before each copy of history
 }
 

@@ -59,7 +59,7 @@ var fates = []struct {
 // is compared with what is stored.
 func TestDoubtsAreSettled(t *testing.T) {
 	const rounds = 8 // of each fate, each in a partition of its own
-	b := setup(t)
+	b := setup(t).impatient()
 	truth := b.open() // not through the proxy
 	s, p := b.proxied()
 	warm(t, s)
@@ -82,7 +82,7 @@ func TestDoubtsAreSettled(t *testing.T) {
 // TestBrokenConnectionsAreSettled is the same for a connection that breaks after
 // the write. It breaks for every write under way, so there is one at a time.
 func TestBrokenConnectionsAreSettled(t *testing.T) {
-	b := setup(t)
+	b := setup(t).impatient()
 	truth := b.open()
 	s, p := b.proxied()
 	warm(t, s)
@@ -229,7 +229,7 @@ func TestInvalidIsTheContentOrTheTable(t *testing.T) {
 // TestZombieWriteIsDead: a batch that is held up on its way and reaches the
 // database after the barrier changes nothing.
 func TestZombieWriteIsDead(t *testing.T) {
-	b := setup(t)
+	b := setup(t).impatient()
 	behind, p := b.proxied()
 	s := b.open()
 	warm(t, behind)

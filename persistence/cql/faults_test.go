@@ -47,7 +47,7 @@ func (c *chain) isThere(jobID string) (there bool) {
 // that a commit may take; the store is unhealthy meanwhile and well afterwards,
 // and the verdict is true.
 func TestPausedServer(t *testing.T) {
-	b := setup(t)
+	b := setup(t).impatient()
 	s := b.open()
 	warm(t, s)
 	c := newChain(t, s, 0)
@@ -127,7 +127,7 @@ func TestKilledServer(t *testing.T) {
 func TestOneOfThreeServers(t *testing.T) {
 	db := cassandra.Start(t, 3)
 	b := &bench{TB: t, db: db, cfg: setupConfig(t, db)}
-	s := b.open()
+	s := b.impatient().open()
 	warm(t, s)
 	var chains []*chain
 	for p := range int32(6) { // so that each server is the first replica of some

@@ -25,8 +25,11 @@ func lossy(seed uint64) cqlproxy.Rule {
 }
 
 func fights(t *testing.T, seed uint64, unfenced bool) {
-	const histories = 10
-	b := setup(t)
+	histories := 10
+	if unfenced {
+		histories = 4 // each must be found out
+	}
+	b := setup(t).impatient()
 	b.cfg.Timeout = time.Second
 	b.cfg.seams.unfenced = unfenced
 	var stores []persistence.Store

@@ -62,7 +62,8 @@ func (s *Store) reserve(ctx context.Context, o *outbox, held, next persistence.F
 		case <-s.ctx.Done():
 			return nil, errClosed
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: copies of history are behind: %w", job.ErrUnavailable, context.Cause(ctx))
+			// Not the context's own error: nothing was sent, and there is no doubt.
+			return nil, fmt.Errorf("%w: copies of history are behind: %v", job.ErrUnavailable, context.Cause(ctx))
 		}
 	}
 }

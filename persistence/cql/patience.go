@@ -21,6 +21,8 @@ const (
 // has become slow for all the limit grows, instead of every commit going into
 // doubt for ever.
 type patience struct {
+	least time.Duration // 0: leastPatience
+
 	mu   sync.Mutex
 	took [remembered]time.Duration // a ring
 	n    int                       // commits seen
@@ -39,9 +41,13 @@ func (p *patience) limit(most time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.n < known {
-		return min(firstPatience, most)
+		return min(max(firstPatience, p.least), most)
 	}
 	sorted := slices.Clone(p.took[:min(p.n, remembered)])
 	slices.Sort(sorted)
-	return min(max(leastPatience, patienceTimes*sorted[len(sorted)/2]), most)
+	limit := max(patienceTimes*sorted[len(sorted)/2], p.least)
+	if p.least == 0 {
+		limit = max(limit, leastPatience)
+	}
+	return min(limit, most)
 }

@@ -196,7 +196,7 @@ func TestRingIsNobodysRow(t *testing.T) {
 // TestDoubtfulHistory: the history of a batch in doubt is copied when the batch
 // turns out to be applied, and only then.
 func TestDoubtfulHistory(t *testing.T) {
-	b := setup(t)
+	b := setup(t).impatient()
 	s, p := b.proxied()
 	warm(t, s)
 	c := newChain(t, s, 2)

@@ -72,25 +72,21 @@ func session(ctx context.Context, d *gocql.ClusterConfig) (gocqlx.Session, error
 		return gocqlx.Session{}, err
 	}
 	ready := make(chan error, 1)
-	go func() {
-		err := s.WaitUntilReady()
-		if err != nil || ctx.Err() != nil {
-			s.Close() // a failed session keeps goroutines until it is closed
-		}
-		ready <- err
-	}()
+	go func() { ready <- s.WaitUntilReady() }()
 	select {
-	case err = <-ready:
+	case err := <-ready:
+		if err != nil {
+			s.Close() // a session that failed keeps goroutines until then
+			return gocqlx.Session{}, fmt.Errorf("connect: %s", strings.TrimSpace(err.Error()))
+		}
+		return gocqlx.NewSession(s), nil
 	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
-		s.Close()
+		go func() {
+			<-ready
+			s.Close()
+		}()
 		return gocqlx.Session{}, context.Cause(ctx)
 	}
-	if err != nil {
-		return gocqlx.Session{}, fmt.Errorf("connect: %s", strings.TrimSpace(err.Error()))
-	}
-	return gocqlx.NewSession(s), nil
 }
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -46,7 +46,8 @@ type Store struct {
 func newStore(cfg Config, db gocqlx.Session, route *detour) *Store {
 	s := &Store{
 		cfg: cfg, log: cfg.Logger.With("store", "cql", "keyspace", cfg.Keyspace), db: db, route: route,
-		turns: make(chan struct{}, turns), copies: make(chan struct{}, copies),
+		patience: patience{least: cfg.seams.patience},
+		turns:    make(chan struct{}, turns), copies: make(chan struct{}, copies),
 		health: newHealth(), outboxes: map[int32]*outbox{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

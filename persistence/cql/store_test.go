@@ -3,6 +3,7 @@ package cql
 import (
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -33,7 +34,14 @@ func setupConfig(t testing.TB, db *cassandra.Cluster) Config {
 	return Config{
 		Hosts: db.Hosts(), LocalDC: db.LocalDC(), Keyspace: "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20],
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		seams:  seams{patience: DefaultTimeout}, // a busy machine is no fault
 	}
+}
+
+// impatient has stores give a commit up as early as they do in earnest.
+func (b *bench) impatient() *bench {
+	b.cfg.seams.patience = 0
+	return b
 }
 
 // open opens a store that the end of the test closes.
@@ -56,6 +64,9 @@ func (b *bench) openAs(change func(*Config)) *Store {
 }
 
 func TestSuite(t *testing.T) {
+	if os.Getenv(storetest.HistoriesEnv) == "" {
+		t.Setenv(storetest.HistoriesEnv, "10") // each takes longer here, and TestFightsUnderFaults records more
+	}
 	s := setup(t).open()
 	storetest.Run(t, func(t *testing.T) persistence.Store { return s })
 }

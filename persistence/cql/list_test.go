@@ -1,0 +1,100 @@
+package cql
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+	"github.com/belfry-scheduler/belfry/persistence/cqlproxy"
+	"github.com/belfry-scheduler/belfry/persistence/cqlproxy/frame"
+	"github.com/belfry-scheduler/belfry/persistence/storetest"
+)
+
+// listAll reads all pages and returns the ids, and how many pages there were.
+func listAll(t *testing.T, s *Store, limit int) (ids []string, pages int) {
+	t.Helper()
+	var at persistence.Position
+	for done := false; !done; pages++ {
+		var rows []persistence.Row
+		var err error
+		rows, at, done, err = s.List(t.Context(), at, limit)
+		if err != nil || len(rows) > limit {
+			t.Fatalf("a page of %d has %d rows, %v", limit, len(rows), err)
+		}
+		for _, r := range rows {
+			ids = append(ids, r.JobID)
+		}
+	}
+	return ids, pages
+}
+
+// scattered writes jobs into three partitions, and many items beside one of
+// them. The ids are in the order of a list.
+func scattered(t *testing.T, s *Store, items int) (ids []string) {
+	t.Helper()
+	if _, err := s.Cluster(t.Context(), storetest.Constants()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []int32{1, 2, 15} {
+		c := newChain(t, s, p)
+		var batch persistence.Batch
+		for i := range 30 {
+			id := fmt.Sprintf("p%02d-%02d", p, i)
+			ids = append(ids, id)
+			batch.Rows = append(batch.Rows, persistence.Row{Slice: int16(2 * i), JobID: id, Status: job.Active})
+		}
+		c.must("commit", c.commit(batch))
+		for n := 0; n < items && p == 2; n += 250 {
+			batch = persistence.Batch{}
+			for i := range 250 {
+				batch.Rows = append(batch.Rows, persistence.Row{Slice: 20, JobID: "p02-10", Item: persistence.SpecItem(int64(n + i))})
+			}
+			c.must("commit", c.commit(batch))
+		}
+	}
+	return ids
+}
+
+// TestListPages: pages of any size hold every job once, in order; one that would
+// read too many rows is cut short and goes on.
+func TestListPages(t *testing.T) {
+	s := setup(t).open()
+	want := scattered(t, s, listRows+500)
+	for _, limit := range []int{1, 7, 30, 90, 1000} {
+		got, pages := listAll(t, s, limit)
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d: got %d jobs %v", limit, len(got), got)
+		}
+		if limit == 1000 && pages < 2 {
+			t.Errorf("%d rows were read for one page", listRows+500)
+		}
+	}
+}
+
+// TestListPastTombstones: where the database refuses to read so far, since too
+// much was deleted in between, the list goes slice by slice.
+func TestListPastTombstones(t *testing.T) {
+	s, p := setup(t).proxied()
+	want := scattered(t, s, 0)
+	refusals := 0
+	p.Decide(func(r cqlproxy.Request) cqlproxy.Action {
+		if r.Op == frame.OpPrepare || !r.Mentions("(slice) < (64)") {
+			return cqlproxy.Pass()
+		}
+		refusals++
+		// READ_FAILURE: level, received, wanted, failures, no data
+		details := []byte{0, 6, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0}
+		return cqlproxy.Refuse(&frame.Error{Code: 0x1300, Message: "Scanned over 100001 tombstones", Details: details})
+	})
+	for _, limit := range []int{7, 1000} {
+		if got, _ := listAll(t, s, limit); !slices.Equal(got, want) {
+			t.Errorf("pages of %d: got %d jobs %v", limit, len(got), got)
+		}
+	}
+	p.Decide(cqlproxy.PassAll)
+	if refusals == 0 {
+		t.Error("no read was refused")
+	}
+}
