@@ -40,18 +40,21 @@ func OnFull(hook func(message any, sender *actor.PID)) Option {
 }
 
 // Inline makes an actor run in the goroutine of whoever sends to it, instead of
-// one of its own: for small actors that only wait for their parent's messages.
-// It must not send to itself or wait for its sender. A panic still goes to its
-// supervisor and not to the sender.
+// one of its own: for small actors that hear from their parent alone, where
+// starting and switching goroutines would cost more than the actor. It must not
+// wait for anything. Its panics go to its supervisor, as ever, and not to the
+// sender.
 func Inline() Option {
-	return func(o *options) {
-		o.props = append(o.props, actor.WithDispatcher(actor.NewSynchronizedDispatcher(inlineThroughput)))
-	}
+	return func(o *options) { o.props = append(o.props, actor.WithDispatcher(inline{})) }
 }
 
-// inlineThroughput is how many messages are handled before others may run; an
-// inline actor never has as many.
-const inlineThroughput = 300
+// inline is an actor.Dispatcher.
+type inline struct{}
+
+func (inline) Schedule(f func()) { f() }
+
+// Throughput is after how many messages in a row others may run.
+func (inline) Throughput() int { return 300 }
 
 // Props makes the Props of an actor of a kind. The producer is called for the
 // first incarnation and for each restart.

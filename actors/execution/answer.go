@@ -16,20 +16,20 @@ import (
 // further.
 const longestRetryAfter = 365 * 24 * time.Hour
 
-// answered is the result of a call with an answer, once its body is read, and
-// whether that was read to its end.
-func (s *sending) answered(res *http.Response) (r *belfryv1.Result, whole bool) {
+// answered is the result of a call with an answer, once its body is read.
+func (s *sending) answered(res *http.Response) *belfryv1.Result {
 	output, whole, err := readOutput(res, s.secrets)
 	if err != nil && (succeeded(res.StatusCode) || s.late(err)) {
 		r := s.broken(err)
 		r.StatusCode, r.Output = int32(res.StatusCode), output
-		return r, false
+		return r
 	}
+	s.whole = whole && !res.Close
 	now := time.Now()
-	r = judge(res, now)
+	r := judge(res, now)
 	r.Error = s.secrets.mask(r.Error, maxError)
 	r.Output, r.SentAt, r.FinishedAt = output, s.sentAt(), now.UnixMilli()
-	return r, whole
+	return r
 }
 
 // readOutput reads a body to its end, so that the connection can be used
@@ -37,10 +37,9 @@ func (s *sending) answered(res *http.Response) (r *belfryv1.Result, whole bool) 
 // that would read on.
 func readOutput(res *http.Response, secrets secrets) (output string, whole bool, err error) {
 	if res.Body == http.NoBody || res.StatusCode == http.StatusSwitchingProtocols {
-		return "", true, nil
+		return "", res.StatusCode != http.StatusSwitchingProtocols, nil
 	}
-	most := int64(maxOutput + secrets.longest())
-	head, err := io.ReadAll(io.LimitReader(res.Body, most))
+	head, err := io.ReadAll(io.LimitReader(res.Body, int64(maxOutput+secrets.longest())))
 	if err == nil {
 		_, err = io.CopyN(io.Discard, res.Body, max(maxAnswer-int64(len(head)), 1))
 	}

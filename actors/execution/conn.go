@@ -2,7 +2,6 @@ package execution
 
 import (
 	"bufio"
-	"crypto/tls"
 	"errors"
 	"math"
 	"net"
@@ -11,32 +10,30 @@ import (
 	"time"
 )
 
-// errHead is an answer whose headers have no end.
-var errHead = errors.New("the headers of the answer are longer than 32 KiB")
-
-// conn is a connection to a target. One call uses it at a time, in its own
-// goroutine.
+// conn is a connection to a target. One call at a time uses it, in the
+// goroutine of that call: nothing reads or writes between calls.
 type conn struct {
 	net.Conn // with TLS, if any
-	place    string
 	under    *countedConn
+	place    string // where it leads
 	in       *bufio.Reader
-	left     int64 // bytes that may still be read
-	kept     bool  // it has carried a call before
-	broken   bool  // a read or write failed
-	used     time.Time
+	left     int64     // bytes that may still be read
+	broken   bool      // a read or write failed
+	kept     bool      // it has carried a call before
+	used     time.Time // when that ended
 }
 
-func newConn(under *countedConn, secure *tls.Conn, place string) *conn {
-	c := &conn{Conn: under, under: under, place: place}
-	if secure != nil {
-		c.Conn = secure
-	}
+// newConn makes a connection of one that counts and, above it, TLS; or of the
+// same twice.
+func newConn(top net.Conn, under *countedConn, place string) *conn {
+	c := &conn{Conn: top, under: under, place: place}
 	c.in = bufio.NewReader(c)
 	return c
 }
 
-// Read reads what the limit leaves.
+var errHead = errors.New("the head of the answer is longer than 32 KiB")
+
+// Read implements net.Conn, within the limit.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		c.broken = true
@@ -48,7 +45,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// send writes a request. The count of written bytes begins at nothing.
+// Close implements net.Conn. It does not say goodbye in TLS, which could wait
+// for a target that reads nothing.
+func (c *conn) Close() error { return c.under.Close() }
+
+// send writes a request; what is counted as written is of this one.
 func (c *conn) send(request []byte) error {
 	c.under.written = 0
 	_, err := c.Write(request)
@@ -56,15 +57,12 @@ func (c *conn) send(request []byte) error {
 	return err
 }
 
-// receive reads the head of the final answer to a request.
+// receive reads the head of the answer to a request, past those that only say
+// that there will be one.
 func (c *conn) receive(method string) (*http.Response, error) {
-	of := &get
-	if method == http.MethodHead {
-		of = &head
-	}
 	c.left = maxHeaders
 	for {
-		res, err := http.ReadResponse(c.in, of)
+		res, err := http.ReadResponse(c.in, &http.Request{Method: method})
 		if err != nil {
 			return nil, err
 		}
@@ -75,8 +73,19 @@ func (c *conn) receive(method string) (*http.Response, error) {
 	}
 }
 
-// What the form of an answer depends on: one to HEAD has no body.
-var get, head = http.Request{Method: http.MethodGet}, http.Request{Method: http.MethodHead}
+// reusable reports whether nothing is wrong after a whole answer.
+func (c *conn) reusable() bool { return !c.broken && c.in.Buffered() == 0 }
+
+// alive reports whether a kept connection is open, and has nothing to say that
+// nobody asked for.
+func (c *conn) alive() bool {
+	s, ok := c.under.Conn.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	raw, err := s.SyscallConn()
+	return err == nil && quiet(raw)
+}
 
 // countedConn counts what is written to a connection, so that it is known
 // whether any byte of a request may have reached the target.
@@ -91,14 +100,4 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.written += int64(n)
 	return n, err
-}
-
-// idle reports whether a kept connection is open and has nothing to say.
-func (c *conn) idle() bool {
-	s, ok := c.under.Conn.(syscall.Conn)
-	if !ok {
-		return true
-	}
-	raw, err := s.SyscallConn()
-	return err == nil && silentSocket(raw)
 }

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// silentSocket reports whether there is nothing to read from a socket: no byte,
+// quiet reports whether there is nothing to read from a socket: no byte,
 // no end, no error.
-func silentSocket(raw syscall.RawConn) bool {
+func quiet(raw syscall.RawConn) bool {
 	var err error
 	if raw.Control(func(fd uintptr) {
 		var one [1]byte

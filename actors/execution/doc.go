@@ -63,10 +63,16 @@
 //
 // # One delivery, one request
 //
-// Every request is an attempt that the history shows. Go's Transport sends a
-// request again by itself when a kept connection breaks, if it believes that
-// to be safe, and an Idempotency-Key makes it believe so. Requests are built so
-// that it cannot; only where not one byte was written the target is dialled
-// again. HTTP/1.1 alone is spoken: one call on a connection, so that a lost
-// connection is the loss of one call.
+// Every request is an attempt that the history shows. Go's http.Transport sends
+// a request again by itself when a kept connection breaks, if it believes that
+// to be safe, and an Idempotency-Key makes it believe so. It also hands every
+// request and answer through two goroutines more, which costs as much as the
+// rest of a delivery. So a call writes its request and reads its answer itself,
+// in its own goroutine (conn.go), on a connection that nobody else touches: what
+// was written is known to the byte. Answers are read by http.ReadResponse.
+//
+// Connections are kept (pool.go). One on which anything can be read before a
+// request, an end included, is not used again. Only where not one byte was
+// written another one is tried. HTTP/1.1 alone is spoken: one call on a
+// connection, so that a lost connection is the loss of one call.
 package execution

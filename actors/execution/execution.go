@@ -43,7 +43,8 @@ func (*ended) Reserved() {}
 func (*ended) IgnoreDeadLetterLogging() {}
 
 // execution runs one delivery. The call is made in a goroutine, so that the
-// actor can be stopped, and is cancelled with it.
+// actor can be stopped, and is cancelled with it. The actor itself needs none:
+// it is inline in its worker.
 type execution struct {
 	*shared
 	cancel context.CancelCauseFunc

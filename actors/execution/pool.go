@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,88 +14,86 @@ const (
 	idleTimeout      = 30 * time.Second // less than most servers keep a connection
 )
 
-// pool makes connections and keeps those that have nothing to do.
+// pool makes connections and keeps those that have no call to carry.
+//
+// Invariant: count is the number of all kept connections, and at most limit.
+// Invariant: the kept connections of a place stand in the order of their use.
 type pool struct {
 	plain, secure func(ctx context.Context, network, address string) (net.Conn, error)
 	tls           *tls.Config
-	most          int // kept at once
+	limit         int
 
 	mu    sync.Mutex
-	kept  map[string][]*conn // by place; the one used last is last
+	kept  map[string][]*conn // by place
 	count int
-	sweep *time.Timer // runs while any is kept
+	sweep *time.Timer // set while any is kept
 	over  bool
 }
 
-func newPool(cfg TargetConfig) *pool {
-	p := &pool{plain: cfg.Guard.dialer(true), secure: cfg.Guard.dialer(false), most: 2 * cfg.Slots, kept: map[string][]*conn{}}
-	p.tls = cfg.TLS.Clone()
-	if p.tls == nil {
-		p.tls = &tls.Config{}
+func newPool(guard *Guard, cfg *tls.Config, limit int) *pool {
+	if cfg = cfg.Clone(); cfg == nil {
+		cfg = &tls.Config{}
 	}
-	p.tls.NextProtos = []string{"http/1.1"}
-	return p
+	cfg.NextProtos = []string{"http/1.1"}
+	return &pool{plain: guard.dialer(true), secure: guard.dialer(false), tls: cfg, limit: limit, kept: map[string][]*conn{}}
 }
 
-// take is a kept connection; nil when there is none.
+// dial makes a connection.
+func (p *pool) dial(ctx context.Context, to *place) (*conn, error) {
+	dial := p.secure
+	if to.plain {
+		dial = p.plain
+	}
+	raw, err := dial(ctx, "tcp", to.address)
+	if err != nil {
+		return nil, err
+	}
+	under := &countedConn{Conn: raw}
+	if to.plain {
+		return newConn(under, under, to.key), nil
+	}
+	cfg := p.tls.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName = to.name
+	}
+	top := tls.Client(under, cfg)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	if err := top.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	return newConn(top, under, to.key), nil
+}
+
+// take is the kept connection that was used last; nil when there is none.
 func (p *pool) take(to *place) *conn {
 	for {
 		c := p.pop(to.key)
-		if c == nil || c.idle() {
+		if c == nil || c.alive() {
 			return c
 		}
 		_ = c.Close()
 	}
 }
 
-func (p *pool) pop(key string) *conn {
+func (p *pool) pop(place string) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.kept[key]
+	all := p.kept[place]
 	if len(all) == 0 {
 		return nil
 	}
-	c := all[len(all)-1]
-	all[len(all)-1] = nil
-	p.kept[key] = all[:len(all)-1]
+	last := len(all) - 1
+	c := all[last]
+	p.kept[place] = slices.Delete(all, last, last+1)
 	p.count--
 	return c
 }
 
-// dial makes a connection.
-func (p *pool) dial(ctx context.Context, to *place) (*conn, error) {
-	if to.plain {
-		raw, err := p.plain(ctx, "tcp", to.address)
-		if err != nil {
-			return nil, err
-		}
-		return newConn(&countedConn{Conn: raw}, nil, to.key), nil
-	}
-	raw, err := p.secure(ctx, "tcp", to.address)
-	if err != nil {
-		return nil, err
-	}
-	under := &countedConn{Conn: raw}
-	cfg := p.tls.Clone()
-	if cfg.ServerName == "" {
-		cfg.ServerName = to.name
-	}
-	secure := tls.Client(under, cfg)
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancel()
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = raw.Close()
-		return nil, err
-	}
-	return newConn(under, secure, to.key), nil
-}
-
-// keep takes a connection back after a whole answer.
-func (p *pool) keep(c *conn, res *http.Response) {
-	if c.broken || res.Close || res.StatusCode == http.StatusSwitchingProtocols || c.in.Buffered() > 0 {
-		_ = c.Close()
-		return
-	}
+// keep takes a connection back. When there are too many, those to one other
+// place make room.
+func (p *pool) keep(c *conn) {
 	c.kept, c.used = true, time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,11 +101,11 @@ func (p *pool) keep(c *conn, res *http.Response) {
 		_ = c.Close()
 		return
 	}
-	for place := range p.kept { // full: those of any one place make room
-		if p.count < p.most {
+	for place, all := range p.kept {
+		if p.count < p.limit {
 			break
 		}
-		p.drop(place, len(p.kept[place]))
+		p.drop(place, len(all))
 	}
 	p.kept[c.place] = append(p.kept[c.place], c)
 	p.count++
@@ -116,7 +114,25 @@ func (p *pool) keep(c *conn, res *http.Response) {
 	}
 }
 
-// drop closes the n connections of a place that were used least recently.
+// expire closes what was not used for long.
+func (p *pool) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for place, all := range p.kept {
+		n := slices.IndexFunc(all, func(c *conn) bool { return now.Sub(c.used) < idleTimeout })
+		if n < 0 {
+			n = len(all)
+		}
+		p.drop(place, n)
+	}
+	p.sweep = nil
+	if p.count > 0 {
+		p.sweep = time.AfterFunc(idleTimeout/4, p.expire)
+	}
+}
+
+// drop closes the n connections of a place that were not used for longest.
 func (p *pool) drop(place string, n int) {
 	all := p.kept[place]
 	for _, c := range all[:n] {
@@ -125,30 +141,12 @@ func (p *pool) drop(place string, n int) {
 	p.count -= n
 	if n == len(all) {
 		delete(p.kept, place)
-		return
-	}
-	p.kept[place] = append([]*conn(nil), all[n:]...)
-}
-
-// expire closes what was not used for long.
-func (p *pool) expire() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	old := time.Now().Add(-idleTimeout)
-	for place, all := range p.kept {
-		n := 0
-		for n < len(all) && !all[n].used.After(old) {
-			n++
-		}
-		p.drop(place, n)
-	}
-	p.sweep = nil
-	if p.count > 0 && !p.over {
-		p.sweep = time.AfterFunc(idleTimeout/4, p.expire)
+	} else {
+		p.kept[place] = slices.Delete(all, 0, n)
 	}
 }
 
-// close drops what is kept, and what comes later.
+// close closes what is kept, and makes keep close what comes back later.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -109,6 +109,7 @@ func TestC115TimedOutAndThen(t *testing.T) {
 // by another has one holder each time. Nothing is written to it without a
 // condition, and no time is sent along.
 func TestC116ReleasedAndTaken(t *testing.T) {
+	t.Parallel()
 	const rounds = 100
 	b := setup(t)
 	p := cqlproxy.Start(t, b.db.Hosts()[0])
@@ -172,6 +173,7 @@ func carriesTime(r cqlproxy.Request) bool {
 // TestC119HotPartition: many who want one partition get it one after another,
 // nobody tries for ever, and nothing but the known outcomes is seen.
 func TestC119HotPartition(t *testing.T) {
+	t.Parallel()
 	const claimers = 64
 	b := setup(t).impatient()
 	s, p := b.proxied()

@@ -65,7 +65,7 @@ func (s *Store) commitAfter(ctx context.Context, held persistence.Fence, b *pers
 // the ring of history.
 func (s *Store) batch(ctx context.Context, held, next persistence.Fence, b *persistence.Batch, e *entry) *gocql.Batch {
 	q := s.db.BatchWithContext(ctx, gocql.UnloggedBatch)
-	statement, values := s.fencing(held, next)
+	statement, values := s.fencing(held, next, andLastNumber, next.LastNumber)
 	q.Query(statement, values...)
 	for _, w := range lastWrites(b.Rows) {
 		w.add(q, held.Partition)

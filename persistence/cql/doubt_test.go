@@ -295,6 +295,7 @@ func TestAcquireSettlesItself(t *testing.T) {
 // two proxies that lose one answer in ten. With the conditions switched off the
 // same fight is found out.
 func TestFightsUnderFaultsAreLinearizable(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for _, unfenced := range []bool{false, true} {

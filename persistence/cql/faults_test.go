@@ -125,6 +125,7 @@ func TestKilledServer(t *testing.T) {
 // TestOneOfThreeServers: with one replica of three paused or dead, commits go on;
 // the one that met it is in doubt, and its barrier goes through another server.
 func TestOneOfThreeServers(t *testing.T) {
+	t.Parallel()
 	db := cassandra.Start(t, 3)
 	b := &bench{TB: t, db: db, cfg: setupConfig(t, db)}
 	s := b.impatient().open()

@@ -20,8 +20,14 @@ const (
 	selectFence = "SELECT epoch, seq, op_id, owner, owner_incarnation, last_number FROM partitions WHERE p = ? LIMIT 1"
 	createFence = "INSERT INTO partitions (p, slice, job_id, item, epoch, seq, op_id, last_number) VALUES (?, -1, '', '', 0, 0, ?, 0) IF NOT EXISTS"
 
-	setFence = "UPDATE partitions SET epoch = ?, seq = ?, op_id = ?, owner = ?, owner_incarnation = ?, last_number = ? WHERE p = ?"
+	setFence = "UPDATE partitions SET seq = ?, op_id = ?"
+	ofFence  = " WHERE p = ?"
 	ifFence  = " IF epoch = ? AND seq = ? AND op_id = ?"
+
+	// What each write sets beside seq and op_id.
+	andEpoch      = ", epoch = ?"
+	andOwner      = ", owner = ?, owner_incarnation = ?"
+	andLastNumber = ", last_number = ?"
 
 	neverFence = "UPDATE partitions SET epoch = 0 WHERE p = ? IF epoch = -1" // no epoch is negative
 )
@@ -115,20 +121,19 @@ func (s *Store) judged(a answer, err error) (answer, error) {
 	return a, unwritten(err)
 }
 
-// fencing is the statement that moves a fence from held to next, and its values.
-func (s *Store) fencing(held, next persistence.Fence) (statement string, values []any) {
-	values = []any{
-		next.Epoch, next.Seq, gocql.UUID(next.OpID), next.Owner, gocql.UUID(next.Incarnation), next.LastNumber, held.Partition,
-	}
+// fencing is the statement that moves a fence from held to next, and its
+// values. more is what it sets beside seq and op_id.
+func (s *Store) fencing(held, next persistence.Fence, more string, values ...any) (statement string, all []any) {
+	all = append([]any{next.Seq, gocql.UUID(next.OpID)}, append(values, held.Partition)...)
 	if s.cfg.seams.unfenced {
-		return setFence + " IF epoch >= 0", values
+		return setFence + more + ofFence + " IF epoch >= 0", all
 	}
-	return setFence + ifFence, append(values, held.Epoch, held.Seq, gocql.UUID(held.OpID))
+	return setFence + more + ofFence + ifFence, append(all, held.Epoch, held.Seq, gocql.UUID(held.OpID))
 }
 
 // move takes a fence from held to next, with nothing else. done tells that it
 // stands there, also when it was moved by an earlier call of the same name.
-func (s *Store) move(ctx context.Context, held, next persistence.Fence) (a answer, done bool, err error) {
+func (s *Store) move(ctx context.Context, held, next persistence.Fence, more string, values ...any) (a answer, done bool, err error) {
 	if err := named(next.OpID); err != nil {
 		return a, false, err
 	}
@@ -136,7 +141,7 @@ func (s *Store) move(ctx context.Context, held, next persistence.Fence) (a answe
 		return a, false, err
 	}
 	defer func() { <-s.turns }()
-	statement, values := s.fencing(held, next)
+	statement, values := s.fencing(held, next, more, values...)
 	for range 2 {
 		a, err = s.cas(s.db.ContextQuery(ctx, statement, nil).Bind(values...))
 		if err != nil || a.applied || a.found {
@@ -185,7 +190,7 @@ func (s *Store) Acquire(ctx context.Context, seen persistence.Fence, by persiste
 		Partition: seen.Partition, Epoch: seen.Epoch + 1, Seq: seen.Seq + 1, OpID: op,
 		Owner: by.Node, Incarnation: by.Incarnation, LastNumber: seen.LastNumber,
 	}
-	if err := s.takeTo(ctx, seen, next); err != nil {
+	if err := s.takeTo(ctx, seen, next, andEpoch+andOwner, next.Epoch, next.Owner, gocql.UUID(next.Incarnation)); err != nil {
 		return persistence.Fence{}, fmt.Errorf("acquire partition %d: %w", seen.Partition, err)
 	}
 	s.acquired(next)
@@ -193,11 +198,11 @@ func (s *Store) Acquire(ctx context.Context, seen persistence.Fence, by persiste
 }
 
 // takeTo moves a fence, and tells who was faster.
-func (s *Store) takeTo(ctx context.Context, held, next persistence.Fence) error {
+func (s *Store) takeTo(ctx context.Context, held, next persistence.Fence, more string, values ...any) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	a, done, err := s.move(ctx, held, next)
+	a, done, err := s.move(ctx, held, next, more, values...)
 	if err == nil && !done {
 		err = s.lost(ctx, held, a)
 	}
@@ -211,7 +216,7 @@ func (s *Store) Release(ctx context.Context, held persistence.Fence, op uuid.UUI
 	next.Seq++
 	next.OpID = op
 	next.Owner, next.Incarnation = "", uuid.Nil
-	if err := s.takeTo(ctx, held, next); err != nil {
+	if err := s.takeTo(ctx, held, next, andOwner, next.Owner, gocql.UUID(next.Incarnation)); err != nil {
 		return fmt.Errorf("release partition %d: %w", held.Partition, err)
 	}
 	return nil

@@ -28,7 +28,7 @@ func (s *Store) settle(ctx context.Context, held persistence.Fence, batch, op uu
 	dead.Epoch++
 	dead.Seq++
 	dead.OpID = op
-	a, done, err := s.move(ctx, held, dead)
+	a, done, err := s.move(ctx, held, dead, andEpoch, dead.Epoch)
 	if err != nil {
 		return held, false, err
 	}

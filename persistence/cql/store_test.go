@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
@@ -15,7 +16,13 @@ import (
 	"github.com/belfry-scheduler/belfry/persistence/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(cassandra.Tests(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(storetest.HistoriesEnv) == "" {
+		// Each takes longer here, and TestFightsUnderFaults records more.
+		os.Setenv(storetest.HistoriesEnv, "10")
+	}
+	goleak.VerifyTestMain(cassandra.Tests(m))
+}
 
 // bench is a database and a keyspace of its own in it.
 type bench struct {
@@ -27,7 +34,30 @@ type bench struct {
 func setup(t testing.TB) *bench {
 	t.Helper()
 	db := cassandra.Start(t, 1)
-	return &bench{TB: t, db: db, cfg: setupConfig(t, db)}
+	b := &bench{TB: t, db: db, cfg: setupConfig(t, db)}
+	t.Cleanup(b.drop) // after the stores are closed
+	return b
+}
+
+// drop removes the keyspace: a server with hundreds of tables is slow.
+func (b *bench) drop() {
+	cfg := b.cfg.withDefaults()
+	cfg.seams = seams{} // the proxy is closed
+	d, err := cfg.driver()
+	if err != nil {
+		b.Fatal(err)
+	}
+	db, err := session(context.Background(), d)
+	if err != nil {
+		b.Errorf("drop the keyspace: %v", err)
+		return
+	}
+	defer db.Close()
+	q := db.Query("DROP KEYSPACE IF EXISTS "+b.cfg.Keyspace, nil)
+	q.SetRequestTimeout(20 * time.Second)
+	if err := q.ExecRelease(); err != nil {
+		b.Errorf("drop the keyspace: %v", err)
+	}
 }
 
 func setupConfig(t testing.TB, db *cassandra.Cluster) Config {
@@ -64,9 +94,7 @@ func (b *bench) openAs(change func(*Config)) *Store {
 }
 
 func TestSuite(t *testing.T) {
-	if os.Getenv(storetest.HistoriesEnv) == "" {
-		t.Setenv(storetest.HistoriesEnv, "10") // each takes longer here, and TestFightsUnderFaults records more
-	}
+	t.Parallel()
 	s := setup(t).open()
 	storetest.Run(t, func(t *testing.T) persistence.Store { return s })
 }
