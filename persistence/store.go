@@ -91,7 +91,7 @@ type Fences interface {
 type Batch struct {
 	OpID       uuid.UUID
 	LastNumber int64
-	Rows       []Row // absolute values, as if written one after another: the last row for a key wins
+	Rows       []Row        // absolute values, as if written one after another: the last row for a key wins
 	History    []HistoryRow // in the history, whatever dies, once Commit has returned nil
 }
 
