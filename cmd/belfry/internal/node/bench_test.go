@@ -33,7 +33,7 @@ func benchNode(b *testing.B, got func()) (*Node, string) {
 		b.Fatal(err)
 	}
 	for ok := false; !ok; ok, _ = n.Ready() {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	b.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
@@ -82,7 +82,7 @@ func BenchmarkSpike(b *testing.B) {
 		fmt.Fprintf(&body, `{"job_id":"job-%08d","schedule_expr":%q,"target":{"http":{"url":%q,"body":"%s"}}}`+"\n", i, due.Format("2006-01-02T15:04:05.000Z"), target, strings.Repeat("x", 150))
 	}
 	importLines(b, n, &body)
-	time.Sleep(time.Until(due))
+	<-time.After(time.Until(due))
 	b.ResetTimer()
 	<-done
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
