@@ -148,7 +148,7 @@ func settled(t *testing.T, client *Target, name string) {
 		for _, c := range all {
 			raw, err := c.under.Conn.(syscall.Conn).SyscallConn()
 			for err == nil && quiet(raw) {
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 		}
 	}
