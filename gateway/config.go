@@ -122,7 +122,6 @@ const (
 	maxKey         = 255
 	previewRuns    = 5
 	maxPreviewRuns = 100
-	pastGrace      = 60 * time.Second // a one-time instant this long past still runs
 	retryAfter     = 1 * time.Second
 )
 

@@ -28,7 +28,7 @@ func (g *Gateway) previewSchedule(c *call) error {
 			notes.add("n", "%d is not from 1 to %d", n, maxPreviewRuns)
 		}
 	}
-	if isEvery(timing.Expr) && timing.StartsAt.IsZero() {
+	if timing.Anchored() && timing.StartsAt.IsZero() {
 		timing.Anchor = from // as if it were registered at that instant
 	}
 	p, err := g.schedules.compile(job.Spec{Schedule: timing}.Normalize().Schedule)

@@ -74,7 +74,7 @@ func (g *Gateway) check(req *api.JobRequest, old prior, now time.Time) (*registr
 // something else neither fails nor runs a finished job once more.
 func (r *registration) judgePast(spec job.Spec, runNow bool, old prior, now time.Time) error {
 	next, ok := r.plan.schedule.Next(now)
-	if ok && (!r.plan.schedule.Once() || next.Sub(now) > pastGrace) {
+	if ok && (!r.plan.schedule.Once() || next.Sub(now) > job.PastGrace) {
 		return nil
 	}
 	before, err := old()
@@ -87,7 +87,7 @@ func (r *registration) judgePast(spec job.Spec, runNow bool, old prior, now time
 	if !r.plan.schedule.Once() {
 		return job.Refuse("ends_at", "nothing is due after now, %s: move ends_at, or change the schedule", now.UTC().Format(time.RFC3339))
 	}
-	if _, recent := r.plan.schedule.Next(now.Add(-pastGrace - time.Millisecond)); !recent && !runNow {
+	if _, recent := r.plan.schedule.Next(now.Add(-job.PastGrace - time.Millisecond)); !recent && !runNow {
 		return job.Refuse("schedule_expr", `the instant is past (now is %s): give a later one, or say "past": "run_now" to run it at once`, now.UTC().Format(time.RFC3339))
 	}
 	r.runPast = true
@@ -103,7 +103,7 @@ func sameSlots(a, b job.Timing) bool {
 // setAnchor fixes the phase of @every when it is first registered. A job that
 // keeps its expression keeps its phase.
 func setAnchor(t *job.Timing, old prior, now time.Time) error {
-	if !isEvery(t.Expr) {
+	if !t.Anchored() {
 		return nil
 	}
 	if !t.StartsAt.IsZero() {

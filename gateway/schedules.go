@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -74,9 +73,6 @@ func (s *schedules) keep(t job.Timing, p *plan) {
 	}
 	s.kept[t] = p
 }
-
-// isEvery tells whether an expression is an interval.
-func isEvery(expr string) bool { return strings.HasPrefix(strings.TrimSpace(expr), "@every") }
 
 // validate checks a normalised spec and returns its schedule.
 func (g *Gateway) validate(spec job.Spec) (*plan, []job.Problem) {

@@ -20,7 +20,7 @@ type world struct {
 	f       *actors.Factory
 	worker  *actor.PID
 	owners  []*actor.PID
-	missing atomic.Bool // nobody owns anything for now
+	missing atomic.Bool // nobody owns anything while it is set
 	loss    float64     // share of messages that the wire loses, both ways
 	resend  time.Duration
 

@@ -12,10 +12,6 @@ import (
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
-// pastGrace is how far in the past the instant of a one-time job may lie at
-// registration: the time a request takes, not a wish to run the past.
-const pastGrace = 60 * time.Second
-
 // register creates a job or replaces its spec.
 func (s *State) register(j *jobRec, id string, r *belfryv1.Register) (*change, *belfryv1.Answer) {
 	exists := j != nil && j.status != job.Deleted
@@ -98,7 +94,7 @@ func (s *State) firstCursor(sched *job.Schedule, runPast bool) (int64, string) {
 	if !ok {
 		return s.now, "it has no instant"
 	}
-	if late := s.now - at.UnixMilli(); late > pastGrace.Milliseconds() && !runPast {
+	if late := s.now - at.UnixMilli(); late > job.PastGrace.Milliseconds() && !runPast {
 		return 0, "the instant " + at.Format(time.RFC3339) + ` is past: give a later one, or "past": "run_now"`
 	}
 	return min(s.now, at.UnixMilli()-1), ""

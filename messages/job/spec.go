@@ -106,6 +106,11 @@ type CatchUp struct {
 	Grace  time.Duration
 }
 
+// PastGrace is how far in the past the instant of a one-time job may lie at
+// registration and still run: the time a request takes, not a wish to run the
+// past.
+const PastGrace = 60 * time.Second
+
 // Status is the state of a job.
 type Status string
 
