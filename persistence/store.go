@@ -86,6 +86,32 @@ type Fences interface {
 	Release(ctx context.Context, held Fence, op uuid.UUID) error
 }
 
+// Beats is what a store on a server has besides: the signs of life of the
+// nodes that share it. A store of one process has none, and needs none.
+type Beats interface {
+	// Beat moves a node's beat from n-1 to n; n = 1 makes its row. It may be
+	// repeated with the same n. Errors: ErrBeatLost when the row has another
+	// beat, or is gone; job.ErrUnavailable, after which the beat may have moved.
+	Beat(ctx context.Context, b Beat) error
+	// Beats returns the rows of all nodes, stopped ones included until they are
+	// forgotten, or have not moved for a day.
+	Beats(ctx context.Context) ([]Beat, error)
+	// Forget removes the row of a node that has stopped for good.
+	Forget(ctx context.Context, o Owner) error
+}
+
+// Beat is the sign of life of one process: whoever sees N stand still, on a
+// clock of its own, knows that the process is dead or cannot reach the store.
+type Beat struct {
+	Owner
+	N       int64
+	Address string // host:port of its actors
+	Roles   []string
+}
+
+// ErrBeatLost is the answer to a beat that does not follow the stored one.
+var ErrBeatLost = errors.New("another beat is stored for this node")
+
 // Batch is what one group commit writes: at most MaxBatchRows rows or
 // MaxBatchBytes bytes (one job with its items always fits).
 type Batch struct {

@@ -73,7 +73,7 @@ func (x Result_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Result_Outcome.Descriptor instead.
 func (Result_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{6, 0}
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // Dispatch hands deliveries to a worker.
@@ -83,6 +83,8 @@ type Dispatch struct {
 	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Offer         int64                  `protobuf:"varint,3,opt,name=offer,proto3" json:"offer,omitempty"` // the offer that this answers; 0: unasked
 	Deliveries    []*Delivery            `protobuf:"bytes,4,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	Stamp         int64                  `protobuf:"varint,5,opt,name=stamp,proto3" json:"stamp,omitempty"`     // the worker's own newest stamp that the owner had when it sent this; 0: sent within one process
+	Confirm       bool                   `protobuf:"varint,6,opt,name=confirm,proto3" json:"confirm,omitempty"` // answer Begun: this may be lost on its way
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,6 +145,20 @@ func (x *Dispatch) GetDeliveries() []*Delivery {
 		return x.Deliveries
 	}
 	return nil
+}
+
+func (x *Dispatch) GetStamp() int64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
+}
+
+func (x *Dispatch) GetConfirm() bool {
+	if x != nil {
+		return x.Confirm
+	}
+	return false
 }
 
 type Delivery struct {
@@ -245,6 +261,183 @@ func (x *Delivery) GetTarget() *Target {
 	return nil
 }
 
+// Begun tells an owner that deliveries were begun, or had been.
+type Begun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Deliveries    []*DeliveryRef         `protobuf:"bytes,3,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Begun) Reset() {
+	*x = Begun{}
+	mi := &file_belfry_v1_execution_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Begun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Begun) ProtoMessage() {}
+
+func (x *Begun) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_execution_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Begun.ProtoReflect.Descriptor instead.
+func (*Begun) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Begun) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Begun) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Begun) GetDeliveries() []*DeliveryRef {
+	if x != nil {
+		return x.Deliveries
+	}
+	return nil
+}
+
+// Inquire asks a worker, after a takeover, what it holds of a partition. From
+// then on it begins nothing of an earlier epoch of that partition.
+type Inquire struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Inquire) Reset() {
+	*x = Inquire{}
+	mi := &file_belfry_v1_execution_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Inquire) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Inquire) ProtoMessage() {}
+
+func (x *Inquire) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_execution_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Inquire.ProtoReflect.Descriptor instead.
+func (*Inquire) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Inquire) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Inquire) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+// Holds answers an Inquire: every delivery that runs, or has ended and is not
+// acknowledged. The results of those that have ended follow.
+type Holds struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the Inquire
+	Deliveries    []*DeliveryRef         `protobuf:"bytes,3,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holds) Reset() {
+	*x = Holds{}
+	mi := &file_belfry_v1_execution_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holds) ProtoMessage() {}
+
+func (x *Holds) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_execution_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holds.ProtoReflect.Descriptor instead.
+func (*Holds) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Holds) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Holds) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Holds) GetDeliveries() []*DeliveryRef {
+	if x != nil {
+		return x.Deliveries
+	}
+	return nil
+}
+
 // Busy gives deliveries back: the worker had no slot for them and has not
 // begun them. An Offer follows when it has.
 type Busy struct {
@@ -258,7 +451,7 @@ type Busy struct {
 
 func (x *Busy) Reset() {
 	*x = Busy{}
-	mi := &file_belfry_v1_execution_proto_msgTypes[2]
+	mi := &file_belfry_v1_execution_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -270,7 +463,7 @@ func (x *Busy) String() string {
 func (*Busy) ProtoMessage() {}
 
 func (x *Busy) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_execution_proto_msgTypes[2]
+	mi := &file_belfry_v1_execution_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -283,7 +476,7 @@ func (x *Busy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Busy.ProtoReflect.Descriptor instead.
 func (*Busy) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{2}
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Busy) GetPartition() int32 {
@@ -317,7 +510,7 @@ type DeliveryRef struct {
 
 func (x *DeliveryRef) Reset() {
 	*x = DeliveryRef{}
-	mi := &file_belfry_v1_execution_proto_msgTypes[3]
+	mi := &file_belfry_v1_execution_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -329,7 +522,7 @@ func (x *DeliveryRef) String() string {
 func (*DeliveryRef) ProtoMessage() {}
 
 func (x *DeliveryRef) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_execution_proto_msgTypes[3]
+	mi := &file_belfry_v1_execution_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -342,7 +535,7 @@ func (x *DeliveryRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRef.ProtoReflect.Descriptor instead.
 func (*DeliveryRef) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{3}
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DeliveryRef) GetExecutionId() string {
@@ -371,7 +564,7 @@ type Offer struct {
 
 func (x *Offer) Reset() {
 	*x = Offer{}
-	mi := &file_belfry_v1_execution_proto_msgTypes[4]
+	mi := &file_belfry_v1_execution_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +576,7 @@ func (x *Offer) String() string {
 func (*Offer) ProtoMessage() {}
 
 func (x *Offer) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_execution_proto_msgTypes[4]
+	mi := &file_belfry_v1_execution_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +589,7 @@ func (x *Offer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offer.ProtoReflect.Descriptor instead.
 func (*Offer) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{4}
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Offer) GetId() int64 {
@@ -423,7 +616,7 @@ type Results struct {
 
 func (x *Results) Reset() {
 	*x = Results{}
-	mi := &file_belfry_v1_execution_proto_msgTypes[5]
+	mi := &file_belfry_v1_execution_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +628,7 @@ func (x *Results) String() string {
 func (*Results) ProtoMessage() {}
 
 func (x *Results) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_execution_proto_msgTypes[5]
+	mi := &file_belfry_v1_execution_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +641,7 @@ func (x *Results) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Results.ProtoReflect.Descriptor instead.
 func (*Results) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{5}
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Results) GetResults() []*Result {
@@ -480,7 +673,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_belfry_v1_execution_proto_msgTypes[6]
+	mi := &file_belfry_v1_execution_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +685,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_execution_proto_msgTypes[6]
+	mi := &file_belfry_v1_execution_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +698,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{6}
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Result) GetExecutionId() string {
@@ -617,7 +810,7 @@ type Acks struct {
 
 func (x *Acks) Reset() {
 	*x = Acks{}
-	mi := &file_belfry_v1_execution_proto_msgTypes[7]
+	mi := &file_belfry_v1_execution_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +822,7 @@ func (x *Acks) String() string {
 func (*Acks) ProtoMessage() {}
 
 func (x *Acks) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_execution_proto_msgTypes[7]
+	mi := &file_belfry_v1_execution_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +835,7 @@ func (x *Acks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acks.ProtoReflect.Descriptor instead.
 func (*Acks) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{7}
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Acks) GetDeliveries() []*DeliveryRef {
@@ -670,7 +863,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_belfry_v1_execution_proto_msgTypes[8]
+	mi := &file_belfry_v1_execution_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +875,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_execution_proto_msgTypes[8]
+	mi := &file_belfry_v1_execution_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +888,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{8}
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Event) GetType() string {
@@ -765,14 +958,16 @@ var File_belfry_v1_execution_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\n" +
-	"\x19belfry/v1/execution.proto\x12\tbelfry.v1\x1a\x13belfry/v1/job.proto\"\x89\x01\n" +
+	"\x19belfry/v1/execution.proto\x12\tbelfry.v1\x1a\x13belfry/v1/job.proto\"\xb9\x01\n" +
 	"\bDispatch\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x14\n" +
 	"\x05offer\x18\x03 \x01(\x03R\x05offer\x123\n" +
 	"\n" +
 	"deliveries\x18\x04 \x03(\v2\x13.belfry.v1.DeliveryR\n" +
-	"deliveries\"\xf1\x01\n" +
+	"deliveries\x12\x14\n" +
+	"\x05stamp\x18\x05 \x01(\x03R\x05stamp\x12\x18\n" +
+	"\aconfirm\x18\x06 \x01(\bR\aconfirm\"\xf1\x01\n" +
 	"\bDelivery\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x10\n" +
@@ -782,7 +977,22 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\aattempt\x18\x06 \x01(\x05R\aattempt\x12\x1d\n" +
 	"\n" +
 	"timeout_ms\x18\a \x01(\x03R\ttimeoutMs\x12)\n" +
-	"\x06target\x18\b \x01(\v2\x11.belfry.v1.TargetR\x06target\"r\n" +
+	"\x06target\x18\b \x01(\v2\x11.belfry.v1.TargetR\x06target\"s\n" +
+	"\x05Begun\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x126\n" +
+	"\n" +
+	"deliveries\x18\x03 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
+	"deliveries\"=\n" +
+	"\aInquire\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"s\n" +
+	"\x05Holds\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x126\n" +
+	"\n" +
+	"deliveries\x18\x03 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
+	"deliveries\"r\n" +
 	"\x04Busy\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x126\n" +
@@ -850,32 +1060,37 @@ func file_belfry_v1_execution_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_execution_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_belfry_v1_execution_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_belfry_v1_execution_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_belfry_v1_execution_proto_goTypes = []any{
 	(Result_Outcome)(0), // 0: belfry.v1.Result.Outcome
 	(*Dispatch)(nil),    // 1: belfry.v1.Dispatch
 	(*Delivery)(nil),    // 2: belfry.v1.Delivery
-	(*Busy)(nil),        // 3: belfry.v1.Busy
-	(*DeliveryRef)(nil), // 4: belfry.v1.DeliveryRef
-	(*Offer)(nil),       // 5: belfry.v1.Offer
-	(*Results)(nil),     // 6: belfry.v1.Results
-	(*Result)(nil),      // 7: belfry.v1.Result
-	(*Acks)(nil),        // 8: belfry.v1.Acks
-	(*Event)(nil),       // 9: belfry.v1.Event
-	(*Target)(nil),      // 10: belfry.v1.Target
+	(*Begun)(nil),       // 3: belfry.v1.Begun
+	(*Inquire)(nil),     // 4: belfry.v1.Inquire
+	(*Holds)(nil),       // 5: belfry.v1.Holds
+	(*Busy)(nil),        // 6: belfry.v1.Busy
+	(*DeliveryRef)(nil), // 7: belfry.v1.DeliveryRef
+	(*Offer)(nil),       // 8: belfry.v1.Offer
+	(*Results)(nil),     // 9: belfry.v1.Results
+	(*Result)(nil),      // 10: belfry.v1.Result
+	(*Acks)(nil),        // 11: belfry.v1.Acks
+	(*Event)(nil),       // 12: belfry.v1.Event
+	(*Target)(nil),      // 13: belfry.v1.Target
 }
 var file_belfry_v1_execution_proto_depIdxs = []int32{
 	2,  // 0: belfry.v1.Dispatch.deliveries:type_name -> belfry.v1.Delivery
-	10, // 1: belfry.v1.Delivery.target:type_name -> belfry.v1.Target
-	4,  // 2: belfry.v1.Busy.deliveries:type_name -> belfry.v1.DeliveryRef
-	7,  // 3: belfry.v1.Results.results:type_name -> belfry.v1.Result
-	0,  // 4: belfry.v1.Result.outcome:type_name -> belfry.v1.Result.Outcome
-	4,  // 5: belfry.v1.Acks.deliveries:type_name -> belfry.v1.DeliveryRef
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	13, // 1: belfry.v1.Delivery.target:type_name -> belfry.v1.Target
+	7,  // 2: belfry.v1.Begun.deliveries:type_name -> belfry.v1.DeliveryRef
+	7,  // 3: belfry.v1.Holds.deliveries:type_name -> belfry.v1.DeliveryRef
+	7,  // 4: belfry.v1.Busy.deliveries:type_name -> belfry.v1.DeliveryRef
+	10, // 5: belfry.v1.Results.results:type_name -> belfry.v1.Result
+	0,  // 6: belfry.v1.Result.outcome:type_name -> belfry.v1.Result.Outcome
+	7,  // 7: belfry.v1.Acks.deliveries:type_name -> belfry.v1.DeliveryRef
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_execution_proto_init() }
@@ -890,7 +1105,7 @@ func file_belfry_v1_execution_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_execution_proto_rawDesc), len(file_belfry_v1_execution_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

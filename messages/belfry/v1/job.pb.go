@@ -70,7 +70,7 @@ func (x CatchUp_Policy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CatchUp_Policy.Descriptor instead.
 func (CatchUp_Policy) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{5, 0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6, 0}
 }
 
 type InFlight_Kind int32
@@ -116,7 +116,7 @@ func (x InFlight_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InFlight_Kind.Descriptor instead.
 func (InFlight_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7, 0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // JobSpec is a registration as the user made it, every default written out.
@@ -325,6 +325,7 @@ type Target struct {
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Target_Http
+	//	*Target_Actor
 	Kind          isTarget_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -376,6 +377,15 @@ func (x *Target) GetHttp() *HTTPTarget {
 	return nil
 }
 
+func (x *Target) GetActor() *ActorTarget {
+	if x != nil {
+		if x, ok := x.Kind.(*Target_Actor); ok {
+			return x.Actor
+		}
+	}
+	return nil
+}
+
 type isTarget_Kind interface {
 	isTarget_Kind()
 }
@@ -384,7 +394,74 @@ type Target_Http struct {
 	Http *HTTPTarget `protobuf:"bytes,1,opt,name=http,proto3,oneof"`
 }
 
+type Target_Actor struct {
+	Actor *ActorTarget `protobuf:"bytes,2,opt,name=actor,proto3,oneof"`
+}
+
 func (*Target_Http) isTarget_Kind() {}
+
+func (*Target_Actor) isTarget_Kind() {}
+
+// ActorTarget is an actor of a service in the cluster.
+type ActorTarget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Identity      string                 `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorTarget) Reset() {
+	*x = ActorTarget{}
+	mi := &file_belfry_v1_job_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorTarget) ProtoMessage() {}
+
+func (x *ActorTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_job_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorTarget.ProtoReflect.Descriptor instead.
+func (*ActorTarget) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ActorTarget) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ActorTarget) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *ActorTarget) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
 
 type HTTPTarget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -398,7 +475,7 @@ type HTTPTarget struct {
 
 func (x *HTTPTarget) Reset() {
 	*x = HTTPTarget{}
-	mi := &file_belfry_v1_job_proto_msgTypes[3]
+	mi := &file_belfry_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +487,7 @@ func (x *HTTPTarget) String() string {
 func (*HTTPTarget) ProtoMessage() {}
 
 func (x *HTTPTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[3]
+	mi := &file_belfry_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +500,7 @@ func (x *HTTPTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPTarget.ProtoReflect.Descriptor instead.
 func (*HTTPTarget) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HTTPTarget) GetMethod() string {
@@ -468,7 +545,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_belfry_v1_job_proto_msgTypes[4]
+	mi := &file_belfry_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +557,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[4]
+	mi := &file_belfry_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +570,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -550,7 +627,7 @@ type CatchUp struct {
 
 func (x *CatchUp) Reset() {
 	*x = CatchUp{}
-	mi := &file_belfry_v1_job_proto_msgTypes[5]
+	mi := &file_belfry_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +639,7 @@ func (x *CatchUp) String() string {
 func (*CatchUp) ProtoMessage() {}
 
 func (x *CatchUp) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[5]
+	mi := &file_belfry_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +652,7 @@ func (x *CatchUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUp.ProtoReflect.Descriptor instead.
 func (*CatchUp) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CatchUp) GetPolicy() CatchUp_Policy {
@@ -634,7 +711,7 @@ type JobState struct {
 
 func (x *JobState) Reset() {
 	*x = JobState{}
-	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	mi := &file_belfry_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +723,7 @@ func (x *JobState) String() string {
 func (*JobState) ProtoMessage() {}
 
 func (x *JobState) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	mi := &file_belfry_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +736,7 @@ func (x *JobState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobState.ProtoReflect.Descriptor instead.
 func (*JobState) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobState) GetGeneration() int64 {
@@ -810,7 +887,7 @@ type InFlight struct {
 
 func (x *InFlight) Reset() {
 	*x = InFlight{}
-	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	mi := &file_belfry_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +899,7 @@ func (x *InFlight) String() string {
 func (*InFlight) ProtoMessage() {}
 
 func (x *InFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	mi := &file_belfry_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +912,7 @@ func (x *InFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlight.ProtoReflect.Descriptor instead.
 func (*InFlight) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *InFlight) GetKind() InFlight_Kind {
@@ -943,7 +1020,7 @@ type SlotRange struct {
 
 func (x *SlotRange) Reset() {
 	*x = SlotRange{}
-	mi := &file_belfry_v1_job_proto_msgTypes[8]
+	mi := &file_belfry_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1032,7 @@ func (x *SlotRange) String() string {
 func (*SlotRange) ProtoMessage() {}
 
 func (x *SlotRange) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[8]
+	mi := &file_belfry_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1045,7 @@ func (x *SlotRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRange.ProtoReflect.Descriptor instead.
 func (*SlotRange) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SlotRange) GetFirst() int64 {
@@ -1016,7 +1093,7 @@ type CatchUpRun struct {
 
 func (x *CatchUpRun) Reset() {
 	*x = CatchUpRun{}
-	mi := &file_belfry_v1_job_proto_msgTypes[9]
+	mi := &file_belfry_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1105,7 @@ func (x *CatchUpRun) String() string {
 func (*CatchUpRun) ProtoMessage() {}
 
 func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[9]
+	mi := &file_belfry_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1118,7 @@ func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUpRun.ProtoReflect.Descriptor instead.
 func (*CatchUpRun) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CatchUpRun) GetNext() int64 {
@@ -1070,7 +1147,7 @@ type LastExecution struct {
 
 func (x *LastExecution) Reset() {
 	*x = LastExecution{}
-	mi := &file_belfry_v1_job_proto_msgTypes[10]
+	mi := &file_belfry_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1159,7 @@ func (x *LastExecution) String() string {
 func (*LastExecution) ProtoMessage() {}
 
 func (x *LastExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[10]
+	mi := &file_belfry_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1172,7 @@ func (x *LastExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastExecution.ProtoReflect.Descriptor instead.
 func (*LastExecution) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LastExecution) GetExecutionId() string {
@@ -1139,7 +1216,7 @@ type CommandMark struct {
 
 func (x *CommandMark) Reset() {
 	*x = CommandMark{}
-	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	mi := &file_belfry_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1228,7 @@ func (x *CommandMark) String() string {
 func (*CommandMark) ProtoMessage() {}
 
 func (x *CommandMark) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	mi := &file_belfry_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1241,7 @@ func (x *CommandMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandMark.ProtoReflect.Descriptor instead.
 func (*CommandMark) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CommandMark) GetId() string {
@@ -1199,7 +1276,7 @@ type RememberedCommand struct {
 
 func (x *RememberedCommand) Reset() {
 	*x = RememberedCommand{}
-	mi := &file_belfry_v1_job_proto_msgTypes[12]
+	mi := &file_belfry_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1288,7 @@ func (x *RememberedCommand) String() string {
 func (*RememberedCommand) ProtoMessage() {}
 
 func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[12]
+	mi := &file_belfry_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1301,7 @@ func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberedCommand.ProtoReflect.Descriptor instead.
 func (*RememberedCommand) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RememberedCommand) GetMark() *CommandMark {
@@ -1262,7 +1339,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_belfry_v1_job_proto_msgTypes[13]
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1351,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[13]
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1364,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeadLetter) GetExecutionId() string {
@@ -1392,7 +1469,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1481,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1494,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Record) GetStatus() string {
@@ -1545,7 +1622,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1634,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1647,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Cluster) GetId() string {
@@ -1627,10 +1704,15 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\tfold_both\x18\x05 \x01(\bR\bfoldBoth\x12\x1b\n" +
 	"\tstarts_at\x18\x06 \x01(\x03R\bstartsAt\x12\x17\n" +
 	"\aends_at\x18\a \x01(\x03R\x06endsAt\x12\x16\n" +
-	"\x06anchor\x18\b \x01(\x03R\x06anchor\"=\n" +
+	"\x06anchor\x18\b \x01(\x03R\x06anchor\"m\n" +
 	"\x06Target\x12+\n" +
-	"\x04http\x18\x01 \x01(\v2\x15.belfry.v1.HTTPTargetH\x00R\x04httpB\x06\n" +
-	"\x04kind\"\xc4\x01\n" +
+	"\x04http\x18\x01 \x01(\v2\x15.belfry.v1.HTTPTargetH\x00R\x04http\x12.\n" +
+	"\x05actor\x18\x02 \x01(\v2\x16.belfry.v1.ActorTargetH\x00R\x05actorB\x06\n" +
+	"\x04kind\"W\n" +
+	"\vActorTarget\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
+	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x18\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\"\xc4\x01\n" +
 	"\n" +
 	"HTTPTarget\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
@@ -1786,51 +1868,53 @@ func file_belfry_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_belfry_v1_job_proto_goTypes = []any{
 	(CatchUp_Policy)(0),       // 0: belfry.v1.CatchUp.Policy
 	(InFlight_Kind)(0),        // 1: belfry.v1.InFlight.Kind
 	(*JobSpec)(nil),           // 2: belfry.v1.JobSpec
 	(*Timing)(nil),            // 3: belfry.v1.Timing
 	(*Target)(nil),            // 4: belfry.v1.Target
-	(*HTTPTarget)(nil),        // 5: belfry.v1.HTTPTarget
-	(*RetryPolicy)(nil),       // 6: belfry.v1.RetryPolicy
-	(*CatchUp)(nil),           // 7: belfry.v1.CatchUp
-	(*JobState)(nil),          // 8: belfry.v1.JobState
-	(*InFlight)(nil),          // 9: belfry.v1.InFlight
-	(*SlotRange)(nil),         // 10: belfry.v1.SlotRange
-	(*CatchUpRun)(nil),        // 11: belfry.v1.CatchUpRun
-	(*LastExecution)(nil),     // 12: belfry.v1.LastExecution
-	(*CommandMark)(nil),       // 13: belfry.v1.CommandMark
-	(*RememberedCommand)(nil), // 14: belfry.v1.RememberedCommand
-	(*DeadLetter)(nil),        // 15: belfry.v1.DeadLetter
-	(*Record)(nil),            // 16: belfry.v1.Record
-	(*Cluster)(nil),           // 17: belfry.v1.Cluster
-	nil,                       // 18: belfry.v1.JobSpec.LabelsEntry
-	nil,                       // 19: belfry.v1.HTTPTarget.HeadersEntry
+	(*ActorTarget)(nil),       // 5: belfry.v1.ActorTarget
+	(*HTTPTarget)(nil),        // 6: belfry.v1.HTTPTarget
+	(*RetryPolicy)(nil),       // 7: belfry.v1.RetryPolicy
+	(*CatchUp)(nil),           // 8: belfry.v1.CatchUp
+	(*JobState)(nil),          // 9: belfry.v1.JobState
+	(*InFlight)(nil),          // 10: belfry.v1.InFlight
+	(*SlotRange)(nil),         // 11: belfry.v1.SlotRange
+	(*CatchUpRun)(nil),        // 12: belfry.v1.CatchUpRun
+	(*LastExecution)(nil),     // 13: belfry.v1.LastExecution
+	(*CommandMark)(nil),       // 14: belfry.v1.CommandMark
+	(*RememberedCommand)(nil), // 15: belfry.v1.RememberedCommand
+	(*DeadLetter)(nil),        // 16: belfry.v1.DeadLetter
+	(*Record)(nil),            // 17: belfry.v1.Record
+	(*Cluster)(nil),           // 18: belfry.v1.Cluster
+	nil,                       // 19: belfry.v1.JobSpec.LabelsEntry
+	nil,                       // 20: belfry.v1.HTTPTarget.HeadersEntry
 }
 var file_belfry_v1_job_proto_depIdxs = []int32{
-	18, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
+	19, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
 	3,  // 1: belfry.v1.JobSpec.timing:type_name -> belfry.v1.Timing
 	4,  // 2: belfry.v1.JobSpec.target:type_name -> belfry.v1.Target
-	6,  // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
-	7,  // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
-	5,  // 5: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
-	19, // 6: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
-	0,  // 7: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
-	9,  // 8: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
-	10, // 9: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
-	11, // 10: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
-	12, // 11: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
-	1,  // 12: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
-	13, // 13: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	2,  // 14: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	10, // 15: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	7,  // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
+	8,  // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
+	6,  // 5: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
+	5,  // 6: belfry.v1.Target.actor:type_name -> belfry.v1.ActorTarget
+	20, // 7: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
+	0,  // 8: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
+	10, // 9: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
+	11, // 10: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
+	12, // 11: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
+	13, // 12: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
+	1,  // 13: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
+	14, // 14: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	2,  // 15: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	11, // 16: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }
@@ -1840,6 +1924,7 @@ func file_belfry_v1_job_proto_init() {
 	}
 	file_belfry_v1_job_proto_msgTypes[2].OneofWrappers = []any{
 		(*Target_Http)(nil),
+		(*Target_Actor)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1847,7 +1932,7 @@ func file_belfry_v1_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_job_proto_rawDesc), len(file_belfry_v1_job_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
