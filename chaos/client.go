@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,37 @@ type Record struct {
 		Count int       `json:"count"`
 	} `json:"range"`
 }
+
+// Owner is who owns a partition, as the API shows it.
+type Owner struct {
+	Partition int32  `json:"partition"`
+	Node      string `json:"node"`
+	Address   string `json:"address"`
+	Epoch     int64  `json:"epoch"`
+}
+
+// Member is a node of the cluster, as the API shows it.
+type Member struct {
+	Node        string `json:"node"`
+	Incarnation string `json:"incarnation"`
+	Address     string `json:"address"`
+	State       string `json:"state"`
+	Partitions  int    `json:"partitions"`
+}
+
+// Refused is an answer that is not the one that was wanted.
+type Refused struct {
+	What string // method and path
+	Code int
+	Text string
+}
+
+func (r *Refused) Error() string {
+	return fmt.Sprintf("%s: %d %s: %s", r.What, r.Code, http.StatusText(r.Code), r.Text)
+}
+
+// api talks to a node. It gives up on one that is silent.
+var api = &http.Client{Timeout: 15 * time.Second}
 
 // Import registers jobs, one JSON object each, and returns how many answers
 // were good and the first that was not.
@@ -76,15 +108,27 @@ func (p *Process) Executions(job string) ([]Record, error) {
 	return all, nil
 }
 
+// Owners is who owns which partition, as this node sees it.
+func (p *Process) Owners() (owners []Owner, err error) {
+	_, err = p.get("/v1/cluster/partitions", &owners)
+	return owners, err
+}
+
+// Members are the nodes of the cluster, as this node sees them.
+func (p *Process) Members() (members []Member, err error) {
+	_, err = p.get("/v1/cluster/members", &members)
+	return members, err
+}
+
 func (p *Process) get(path string, into any) (next string, err error) {
-	resp, err := http.Get(p.URL() + path)
+	resp, err := api.Get(p.URL() + path)
 	if err != nil {
 		return "", err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(resp.Body)
-		return "", fmt.Errorf("GET %s: %s: %s", path, resp.Status, text)
+		return "", &Refused{"GET " + path, resp.StatusCode, string(text)}
 	}
 	if m := nextLink.FindStringSubmatch(resp.Header.Get("Link")); m != nil {
 		next = m[1]
@@ -94,18 +138,30 @@ func (p *Process) get(path string, into any) (next string, err error) {
 
 // Post sends a small request and wants the status.
 func (p *Process) Post(path string, body any, want int) error {
+	return p.post(path, rand.Text(), body, want)
+}
+
+// post is Post under a key: repeated under it, at whatever node, it is one
+// request.
+func (p *Process) post(path, key string, body any, want int) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	resp, err := http.Post(p.URL()+path, "application/json", bytes.NewReader(raw))
+	req, err := http.NewRequest(http.MethodPost, p.URL()+path, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	resp, err := api.Do(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != want {
-		return fmt.Errorf("POST %s: %s: %s", path, resp.Status, text)
+		return &Refused{"POST " + path, resp.StatusCode, string(text)}
 	}
 	return nil
 }

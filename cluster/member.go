@@ -14,10 +14,10 @@ import (
 type Role string
 
 const (
-	Gateway   Role = "gateway"   // serves the HTTP API
-	Scheduler Role = "scheduler" // owns partitions
-	Worker    Role = "worker"    // makes deliveries
-	Client    Role = "client"    // another service: none of these
+	Gateway    Role = "gateway"   // serves the HTTP API
+	Scheduler  Role = "scheduler" // owns partitions
+	Worker     Role = "worker"    // makes deliveries
+	ClientRole Role = "client"    // another service: none of these
 )
 
 // Roles is a set of roles, sorted.
@@ -26,7 +26,7 @@ type Roles []Role
 // Has tells whether a role is among them.
 func (r Roles) Has(role Role) bool { return slices.Contains(r, role) }
 
-// ParseRoles reads roles of a node, separated by commas. Client is not one.
+// ParseRoles reads roles of a node, separated by commas. ClientRole is not one.
 func ParseRoles(text string) (Roles, error) {
 	var out Roles
 	for part := range strings.SplitSeq(text, ",") {

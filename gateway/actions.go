@@ -72,14 +72,9 @@ func (c *call) action(req any) (*belfryv1.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := c.body(true, typeJSON)
+	body, err := c.optionalBody(req)
 	if err != nil {
 		return nil, err
-	}
-	if len(body) > 0 {
-		if err := decode(body, c.g.cfg.Limits.Depth, req); err != nil {
-			return nil, err
-		}
 	}
 	id, err := c.identify(jobID, body)
 	if err != nil {

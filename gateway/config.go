@@ -38,6 +38,8 @@ type Config struct {
 	Owners Owners
 	// Store answers reads.
 	Store Store
+	// Cluster shows and moves the nodes. nil: this process is alone, and says so.
+	Cluster Cluster
 	// Policy says which addresses targets may have. Zero: public ones, https only.
 	Policy job.AddressPolicy
 	// Now is the clock that schedules are judged by. nil: time.Now.
@@ -48,6 +50,8 @@ type Config struct {
 	// Registry receives the gateway's metrics and is served at /metrics.
 	// nil: a registry of its own.
 	Registry *prometheus.Registry
+	// NodeOnly serves only what tells of the node itself: health and metrics.
+	NodeOnly bool
 	// Version is shown in /healthz. "": "dev".
 	Version string
 	// Logger receives panics and internal errors. nil: slog.Default().

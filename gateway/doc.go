@@ -60,7 +60,6 @@
 //	patch.go        merge patch
 //	actions.go      trigger, pause, resume
 //	executions.go   the merged list, one execution
-//	live.go         what a job's row says that history does not have yet
 //	list.go         lists of jobs; filter.go, paging.go
 //	import.go       NDJSON in, NDJSON out: chunk.go, lanes.go, outbox.go
 //	bulk.go         one page of a bulk action

@@ -9,13 +9,10 @@ import (
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
+	"github.com/belfry-scheduler/belfry/persistence/listing"
 )
 
 // listExecutions is GET /v1/jobs/{id}/executions.
-//
-// Three sources are merged by one key, (scheduled_for, execution_id), newest
-// first: executions in flight and slots of one fate that are not written yet,
-// both from the job's row, and history, day by day. The row is read first.
 func (g *Gateway) listExecutions(c *call) error {
 	jobID, err := c.jobID()
 	if err != nil {
@@ -63,136 +60,40 @@ func (t executionToken) cursor() *persistence.Cursor {
 
 // executionPage returns at most n executions that are older than the token.
 func (g *Gateway) executionPage(ctx context.Context, s *stored, at executionToken, n int) ([]api.Execution, error) {
-	before := at.cursor()
-	history, err := g.history(ctx, s, before, n)
+	page, err := g.listing().Page(ctx, s.listed(), at.cursor(), job.Instant(at.AsOf), n)
 	if err != nil {
 		return nil, err
 	}
-	live := g.live(s, job.Instant(at.AsOf))
-	page := merge(live, history, before)
-	page = page[:min(n, len(page))]
-	if slices.ContainsFunc(page, func(e api.Execution) bool { return !decided(e.Status) }) {
-		g.askRunning(ctx, s, page)
-	}
-	return page, nil
-}
-
-// merge puts both together, newest first. What is in both is decided by now,
-// and history knows how; a range in the row that has been written since begins
-// with the same slot there.
-func merge(live, history []api.Execution, before *persistence.Cursor) []api.Execution {
-	known := make(map[string]bool, len(history))
-	starts := map[int64]bool{}
-	for _, e := range history {
-		known[e.ExecutionID] = true
-		if e.Range != nil {
-			starts[e.Range.First.UnixMilli()] = true
-		}
-	}
-	out := make([]api.Execution, 0, len(live)+len(history))
-	for _, e := range live {
-		written := e.Range != nil && starts[e.Range.First.UnixMilli()]
-		if !known[e.ExecutionID] && !written && olderThan(e, before) {
-			known[e.ExecutionID] = true
-			out = append(out, e)
-		}
-	}
-	out = append(out, history...)
-	slices.SortStableFunc(out, newestFirst)
-	return out
-}
-
-func newestFirst(a, b api.Execution) int {
-	if c := b.ScheduledFor.Compare(a.ScheduledFor); c != 0 {
-		return c
-	}
-	switch {
-	case a.ExecutionID > b.ExecutionID:
-		return -1
-	case a.ExecutionID < b.ExecutionID:
-		return 1
-	}
-	return 0
-}
-
-func olderThan(e api.Execution, before *persistence.Cursor) bool {
-	if before == nil {
-		return true
-	}
-	at := e.ScheduledFor.UnixMilli()
-	return at < before.ScheduledFor || at == before.ScheduledFor && e.ExecutionID < before.ExecutionID
-}
-
-// history reads at most n summaries older than a cursor, from the days that
-// have any, newest first.
-func (g *Gateway) history(ctx context.Context, s *stored, before *persistence.Cursor, n int) ([]api.Execution, error) {
-	days := slices.Clone(s.state.GetDays())
-	slices.Sort(days)
-	out := make([]api.Execution, 0, min(n, maxPage))
-	for _, d := range slices.Backward(days) {
-		day, cursor := job.Day(d), before
-		if before != nil {
-			switch limit := job.DayOfMillis(before.ScheduledFor); {
-			case day > limit:
-				continue
-			case day < limit:
-				cursor = nil
-			}
-		}
-		rows, err := g.cfg.Store.Executions(ctx, g.partition(s.row.JobID), day, s.row.JobID, cursor, n-len(out))
-		if err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			out = append(out, fromHistory(&rows[i]))
-		}
-		if len(out) >= n {
-			break
-		}
+	g.askRunning(ctx, s, page)
+	out := make([]api.Execution, len(page))
+	for i, e := range page {
+		out[i] = viewExecution(e)
 	}
 	return out, nil
 }
 
 // askRunning asks the owner which of a page's executions run at this moment.
 // Without an answer the page says of what instant it is.
-func (g *Gateway) askRunning(ctx context.Context, s *stored, page []api.Execution) {
-	d := g.describe(ctx, s.row.JobID)
-	running := map[string]*belfryv1.Description_Running{}
-	for _, r := range d.GetRunning() {
-		running[r.GetExecutionId()] = r
-	}
-	now := g.cfg.Now().UTC()
-	for i := range page {
-		e := &page[i]
-		if decided(e.Status) {
-			continue
-		}
-		if d == nil {
-			e.AsOf = &now
-			continue
-		}
-		waiting := d.GetWaiting()
-		if e.Due != nil && e.Due.After(now) || e.NextAttemptAt != nil && e.NextAttemptAt.After(now) {
-			waiting = "" // its time has not come
-		}
-		markRunning(e, running[e.ExecutionID], waiting)
+func (g *Gateway) askRunning(ctx context.Context, s *stored, page []*belfryv1.ExecutionView) {
+	if listing.Undecided(page) {
+		listing.MarkRunning(page, g.describe(ctx, s.row.JobID), g.cfg.Now())
 	}
 }
 
-func markRunning(e *api.Execution, r *belfryv1.Description_Running, waiting string) {
-	if r == nil {
-		e.Reason = orElse(e.Reason, waiting)
-		return
+func (g *Gateway) listing() listing.Reader {
+	compile := func(t job.Timing) (*job.Schedule, error) {
+		p, err := g.schedules.compile(t)
+		if err != nil {
+			return nil, err
+		}
+		return p.schedule, nil
 	}
-	e.Status, e.AttemptCount, e.SentAt, e.NextAttemptAt = string(job.Running), int(r.GetAttempt()), instant(r.GetSentAt()), nil
+	return listing.Reader{History: g.cfg.Store, Partitions: g.partitions, Compile: compile}
 }
 
-func decided(status string) bool {
-	switch job.ExecutionStatus(status) {
-	case job.Pending, job.Running, job.Retrying:
-		return false
-	}
-	return true
+// listed is the row in the form that listings are made of.
+func (s *stored) listed() *listing.Job {
+	return &listing.Job{ID: s.row.JobID, Status: s.row.Status, Spec: s.spec, State: s.state}
 }
 
 // getExecution is GET /v1/executions/{id}.
@@ -218,7 +119,7 @@ func (g *Gateway) getExecution(c *call) error {
 	out := api.ExecutionDetail{Attempts: []api.Attempt{}}
 	for i := range rows {
 		if rows[i].Attempt == 0 {
-			out.Execution = fromHistory(&rows[i])
+			out.Execution = viewExecution(listing.FromHistory(&rows[i]))
 			if only := onlyAttempt(&rows[i]); only != nil {
 				out.Attempts = append(out.Attempts, *only)
 			}
@@ -234,17 +135,14 @@ func (g *Gateway) getExecution(c *call) error {
 
 // addLive fills in an execution that is not decided yet.
 func (g *Gateway) addLive(ctx context.Context, s *stored, id string, out *api.ExecutionDetail) bool {
-	live := g.live(s, g.cfg.Now())
-	i := slices.IndexFunc(live, func(e api.Execution) bool { return e.ExecutionID == id })
+	live := g.listing().Live(s.listed(), g.cfg.Now())
+	i := slices.IndexFunc(live, func(e *belfryv1.ExecutionView) bool { return e.GetExecutionId() == id })
 	if i < 0 {
 		return false
 	}
-	one := live[i : i+1]
-	if !decided(one[0].Status) {
-		g.askRunning(ctx, s, one)
-	}
-	out.Execution = one[0]
-	if e := one[0]; e.Status == string(job.Running) && e.AsOf == nil {
+	g.askRunning(ctx, s, live[i:i+1])
+	out.Execution = viewExecution(live[i])
+	if e := out.Execution; e.Status == string(job.Running) && e.AsOf == nil {
 		out.Attempts = append(out.Attempts, api.Attempt{Attempt: e.AttemptCount, Outcome: string(job.Running), Due: e.Due, SentAt: e.SentAt})
 	}
 	return true

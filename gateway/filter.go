@@ -97,7 +97,11 @@ func hasLabels(have, want map[string]string) bool {
 }
 
 // targets looks for the text in the URL as it is shown: a list must not tell
-// what a secret in it begins with.
+// what a secret in it begins with. An actor is kind/identity.
 func (f *filter) targets(s *belfryv1.JobSpec) bool {
-	return strings.Contains(strings.ToLower(maskURL(s.GetTarget().GetHttp().GetUrl())), strings.ToLower(f.Target))
+	shown := maskURL(s.GetTarget().GetHttp().GetUrl())
+	if a := s.GetTarget().GetActor(); a != nil {
+		shown = a.GetKind() + "/" + a.GetIdentity()
+	}
+	return strings.Contains(strings.ToLower(shown), strings.ToLower(f.Target))
 }

@@ -18,6 +18,10 @@ func FuzzRequest(f *testing.F) {
 		spec(""), spec(`"labels":{"a":"b"},"paused":true`), `{"schedule_expr":"@every 10m","starts_at":"2026-01-01T00:00:00Z","target":{"http":{"url":"https://example.com/?token=x","json":{"a":[1,2]},"headers":{"Authorization":"***"}}}}`,
 		`{"schedule_expr":"2026-03-01T11:59:30Z","past":"run_now","target":"https://example.com","retry":{"jitter":0,"multiplier":1.5},"dst":{"gap":"skip"}}`,
 		`{`, `{"a":1,"a":2}`, "\xef\xbb\xbf{}", `{"schedule_expr":"\ud800"}`, `[[[[[[`, `{"retry":{"max_attempts":1e309}}`, `{"target":7}`, `{"depends_on":[]}`,
+		`{"schedule_expr":"@daily","target":{"actor":{"kind":"cart","identity":"17","payload":{"a":[1,2.50]}}}}`,
+		`{"schedule_expr":"@daily","target":{"actor":{"kind":"cart","identity":"17","payload":"\"quoted\""}}}`,
+		`{"schedule_expr":"@daily","target":{"actor":{"kind":"cart","identity":"17","payload":"` + strings.Repeat("[", DefaultDepth) + strings.Repeat("]", DefaultDepth) + `"}}}`,
+		`{"schedule_expr":"@daily","target":{"http":{"url":"https://example.com","headers":{"Content-Type":"application/json"},"body":"` + strings.Repeat("[", DefaultDepth) + strings.Repeat("]", DefaultDepth) + `"}}}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -89,6 +89,65 @@ func TestJSONPayload(t *testing.T) {
 	}
 }
 
+func TestActorTarget(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	body := func(actor string) string { return `{"schedule_expr":"@daily","target":{"actor":` + actor + `}}` }
+	for given, want := range map[string]struct{ shown, sent string }{
+		`{"kind":"cart","identity":"17"}`:                           {"", ""},
+		`{"kind":"cart","identity":"17","payload":null}`:            {"", ""},
+		`{"kind":"cart","identity":"17","payload":""}`:              {"", ""},
+		`{"kind":"cart","identity":"17","payload":{"a": [1, 2.0]}}`: {`{"a":[1,2.0]}`, `{"a":[1,2.0]}`},
+		`{"kind":"cart","identity":"17","payload":"plain ä"}`:       {`"plain ä"`, "plain ä"},
+		`{"kind":"cart","identity":"17","payload":"{\"a\": 1}"}`:    {`"{\"a\": 1}"`, `{"a": 1}`},
+		`{"kind":"cart","identity":"17","payload":"{\"a\":1}"}`:     {`{"a":1}`, `{"a":1}`},
+		`{"kind":"cart","identity":"17","payload":"null"}`:          {`"null"`, "null"},
+		`{"kind":"cart","identity":"17","payload":"\"x\""}`:         {`"\"x\""`, `"x"`},
+		`{"kind":"cart","identity":"17","payload":false}`:           {"false", "false"},
+	} {
+		j := read[api.Job](b.do("POST", "/v1/jobs", body(given)).want(201))
+		stored := b.owners.get(t.Context(), j.JobID).GetSpec().GetTarget().GetActor()
+		if a := j.Target.Actor; j.Target.HTTP != nil || a.Kind != "cart" || a.Identity != "17" || string(a.Payload) != want.shown || string(stored.GetPayload()) != want.sent {
+			t.Errorf("%s became %+v, with %q", given, a, stored.GetPayload())
+		}
+	}
+	for bad, location := range map[string]string{
+		`{"identity":"17"}`:                                                             "body.target.actor.kind",
+		`{"kind":"cart","identity":"a/b"}`:                                              "body.target.actor.identity",
+		`{"kind":"cart","identity":"1","paylod":1}`:                                     "body.target.actor.paylod",
+		`{"kind":"cart","identity":"1"},"http":{"url":"https://example.com"}`:           "body.target",
+		`{"kind":"cart","identity":"1","payload":"` + strings.Repeat("x", 65537) + `"}`: "body.target.actor.payload",
+	} {
+		b.do("POST", "/v1/jobs", body(bad)).refused(location)
+	}
+	found := b.all("/v1/jobs?target=CART/17")
+	if len(found) != 10 || len(b.all("/v1/jobs?target=cart/18")) != 0 {
+		t.Errorf("%d found by their target", len(found))
+	}
+}
+
+func TestPatchOfAnActorTarget(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"@daily","target":{"actor":{"kind":"cart","identity":"17","payload":{"a":1,"b":2}}}}`).want(201)
+	patch := func(p string) *api.Target {
+		return read[api.Job](b.do("PATCH", "/v1/jobs/a", p).want(200)).Target
+	}
+	if to := patch(`{"target":{"actor":{"payload":{"b":null,"c":3}}}}`); string(to.Actor.Payload) != `{"a":1,"c":3}` || to.Actor.Kind != "cart" {
+		t.Errorf("%+v", to.Actor)
+	}
+	if to := patch(`{"description":"x"}`); string(to.Actor.Payload) != `{"a":1,"c":3}` {
+		t.Errorf("%+v", to.Actor)
+	}
+	b.do("PATCH", "/v1/jobs/a", `{"target":{"http":{"body":"x"}}}`).refused("body.target")
+	if to := patch(`{"target":{"actor":null,"http":{"url":"https://example.com","body":"x"}}}`); to.Actor != nil || to.HTTP.URL != "https://example.com" {
+		t.Errorf("%+v", to)
+	}
+	if to := patch(`{"target":{"http":null,"actor":{"kind":"cart","identity":"18"}}}`); to.HTTP != nil || to.Actor.Identity != "18" {
+		t.Errorf("%+v", to)
+	}
+}
+
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/belfry-scheduler/belfry/gateway/api"
+	"github.com/belfry-scheduler/belfry/messages"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
@@ -163,6 +166,31 @@ func TestARowThatCannotBeRead(t *testing.T) {
 	}
 	b.do("GET", "/v1/jobs/bad/executions", "").want(200)
 	b.do("PATCH", "/v1/jobs/bad", `{"description":"x"}`).problem(api.CodeWrongState)
+}
+
+// A row of a newer format is not malformed: it keeps its state, and is left to
+// those who can read it.
+func TestARowOfANewerFormat(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	state := new(belfryv1.JobState)
+	messages.StampFormat(state, messages.Format+1)
+	text, err := proto.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.owners.mu.Lock()
+	b.owners.write(t.Context(), job.PartitionOf("newer", testPartitions), &change{rows: []persistence.Row{{
+		Slice: job.SliceOf("newer", testPartitions), JobID: "newer", Revision: 7, Status: job.Paused, Labels: map[string]string{}, Spec: []byte{}, State: text,
+	}}})
+	b.owners.mu.Unlock()
+	if j := read[api.Job](b.do("GET", "/v1/jobs/newer", "").want(200)); j.Status != "paused" || !strings.Contains(j.StatusReason, "newer version") {
+		t.Errorf("shown as %+v", j)
+	}
+	if got := names(b.all("/v1/jobs?state=error")); len(got) > 0 {
+		t.Errorf("in error: %v", got)
+	}
+	b.do("PATCH", "/v1/jobs/newer", `{"description":"x"}`).problem(api.CodeNotReady)
 }
 
 func TestWhyItDoesNotRun(t *testing.T) {

@@ -93,11 +93,14 @@ func (g *Gateway) readJob(ctx context.Context, jobID string) (*stored, error) {
 }
 
 // decodeRow never fails: a row that cannot be read is a job in error, and the
-// others are none the worse for it.
+// others are none the worse for it. One of a newer format is in no error: it
+// cannot be read here.
 func decodeRow(row persistence.Row) *stored {
 	spec, state, err := messages.DecodeJob(row.Spec, row.State)
 	if err != nil {
-		row.Status = job.Faulty
+		if newer := new(messages.NewerFormat); !errors.As(err, &newer) {
+			row.Status = job.Faulty
+		}
 		spec, state = new(belfryv1.JobSpec), &belfryv1.JobState{Revision: row.Revision, StatusReason: "its stored row cannot be read: " + err.Error()}
 	}
 	return &stored{row: row, spec: spec, state: state, unreadable: err != nil}

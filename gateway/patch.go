@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
 // How often a patch is tried again when the job changes under it, and the
@@ -98,6 +99,9 @@ func (g *Gateway) merge(ctx context.Context, jobID string, patch []byte, cond co
 	if err != nil {
 		return nil, nil, 0, noSuchJob(err, jobID)
 	}
+	if s.unreadable && s.row.Status != job.Faulty {
+		return nil, nil, 0, refuse(api.CodeNotReady, "the job %q was written by a newer version of Belfry, which this node cannot merge with: send the patch to a node of that version", jobID)
+	}
 	if s.unreadable {
 		return nil, nil, 0, refuse(api.CodeWrongState, "the job %q is stored in a form that cannot be read, so there is nothing to merge with: replace it with PUT", jobID)
 	}
@@ -129,7 +133,7 @@ func (g *Gateway) merge(ctx context.Context, jobID string, patch []byte, cond co
 // payload under the name that the patch uses.
 func patchBase(s *stored, patch []byte) ([]byte, error) {
 	spec := revealSpec(s.spec)
-	if spec.Target != nil {
+	if spec.Target != nil && spec.Target.HTTP != nil {
 		var names struct {
 			Target struct {
 				HTTP map[string]jsontext.Value `json:"http"`

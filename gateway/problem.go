@@ -30,6 +30,7 @@ var status = map[string]int{
 	api.CodeCrossOrigin:    http.StatusForbidden,
 	api.CodeJobNotFound:    http.StatusNotFound,
 	api.CodeNoExecution:    http.StatusNotFound,
+	api.CodeNoMember:       http.StatusNotFound,
 	api.CodeNoRoute:        http.StatusNotFound,
 	api.CodeMethod:         http.StatusMethodNotAllowed,
 	api.CodeRequestTimeout: http.StatusRequestTimeout,
@@ -37,14 +38,19 @@ var status = map[string]int{
 	api.CodeConflict:       http.StatusConflict,
 	api.CodeWrongState:     http.StatusConflict,
 	api.CodeInFlight:       http.StatusConflict,
+	api.CodeFormatUnknown:  http.StatusConflict,
+	api.CodeFormatMoved:    http.StatusConflict,
 	api.CodePrecondition:   http.StatusPreconditionFailed,
 	api.CodeTooLarge:       http.StatusRequestEntityTooLarge,
 	api.CodeMediaType:      http.StatusUnsupportedMediaType,
 	api.CodeKeyReused:      http.StatusUnprocessableEntity,
+	api.CodeFormatRefused:  http.StatusUnprocessableEntity,
 	api.CodeOverloaded:     http.StatusTooManyRequests,
 	api.CodeInternal:       http.StatusInternalServerError,
+	api.CodeNoCluster:      http.StatusNotImplemented,
 	api.CodeOwnerAway:      http.StatusServiceUnavailable,
 	api.CodeStoreAway:      http.StatusServiceUnavailable,
+	api.CodeNodeAway:       http.StatusServiceUnavailable,
 	api.CodeNotReady:       http.StatusServiceUnavailable,
 }
 
@@ -54,6 +60,7 @@ var titles = map[string]string{
 	api.CodeCrossOrigin:    "A page of another origin may not do this",
 	api.CodeJobNotFound:    "No such job",
 	api.CodeNoExecution:    "No such execution",
+	api.CodeNoMember:       "No such node",
 	api.CodeNoRoute:        "No such address",
 	api.CodeMethod:         "Method not allowed here",
 	api.CodeRequestTimeout: "The request did not arrive in time",
@@ -61,21 +68,26 @@ var titles = map[string]string{
 	api.CodeConflict:       "The job changed meanwhile",
 	api.CodeWrongState:     "The job's state does not allow it",
 	api.CodeInFlight:       "The first request under this key is not answered yet",
+	api.CodeFormatUnknown:  "Not every node knows the format",
+	api.CodeFormatMoved:    "The format was raised meanwhile",
 	api.CodePrecondition:   "The precondition does not hold",
 	api.CodeTooLarge:       "The body is too large",
 	api.CodeMediaType:      "The body is of a type that is not read",
 	api.CodeKeyReused:      "The Idempotency-Key belongs to another request",
+	api.CodeFormatRefused:  "The format cannot be had",
 	api.CodeOverloaded:     "Too much at once",
 	api.CodeInternal:       "Internal error",
+	api.CodeNoCluster:      "No cluster",
 	api.CodeOwnerAway:      "The owner of this job is not reachable",
 	api.CodeStoreAway:      "The store is not available",
+	api.CodeNodeAway:       "A node does not answer",
 	api.CodeNotReady:       "Not ready",
 }
 
 // retryable codes tell when to come back.
 var retryable = map[string]bool{
 	api.CodeInFlight: true, api.CodeOverloaded: true, api.CodeOwnerAway: true,
-	api.CodeStoreAway: true, api.CodeNotReady: true,
+	api.CodeStoreAway: true, api.CodeNodeAway: true, api.CodeNotReady: true,
 }
 
 // refuse makes a problem.

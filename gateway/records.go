@@ -4,29 +4,26 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
-	"github.com/belfry-scheduler/belfry/messages"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
+	"github.com/belfry-scheduler/belfry/persistence/listing"
 )
 
-// fromHistory is a summary as the API shows it.
-func fromHistory(row *persistence.HistoryRow) api.Execution {
-	e := api.Execution{ExecutionID: row.ExecutionID, JobID: row.JobID, ScheduledFor: job.Instant(row.ScheduledFor)}
-	rec, err := decodeRecord(row)
-	if err != nil {
-		e.Status, e.Reason = "unreadable", err.Error()
-		return e
+// viewExecution is an execution as the API shows it.
+func viewExecution(v *belfryv1.ExecutionView) api.Execution {
+	e := api.Execution{
+		ExecutionID: v.GetExecutionId(), JobID: v.GetJobId(), ScheduledFor: job.Instant(v.GetScheduledFor()),
+		Status: v.GetStatus(), Reason: v.GetReason(), Trigger: v.GetTrigger(),
+		AttemptCount: int(v.GetAttempts()), UnknownAttempts: int(v.GetUnknownAttempts()),
+		Due: instant(v.GetDue()), SentAt: instant(v.GetSentAt()), FinishedAt: instant(v.GetFinishedAt()), NextAttemptAt: instant(v.GetNextAttemptAt()),
+		Error: v.GetLastError(), Generation: v.GetGeneration(), Revision: v.GetRevision(), AsOf: instant(v.GetAsOf()),
 	}
-	e.Status, e.Reason, e.Trigger = rec.GetStatus(), rec.GetReason(), rec.GetTrigger()
-	e.AttemptCount, e.UnknownAttempts = int(rec.GetAttempts()), int(rec.GetUnknownAttempts())
-	e.Due, e.SentAt, e.FinishedAt = instant(rec.GetDue()), instant(rec.GetSentAt()), instant(rec.GetFinishedAt())
-	if rec.GetDue() != 0 && rec.GetSentAt() != 0 {
-		late := rec.GetSentAt() - rec.GetDue()
+	if listing.Decided(v.GetStatus()) && v.GetDue() != 0 && v.GetSentAt() != 0 {
+		late := v.GetSentAt() - v.GetDue()
 		e.LatenessMS = &late
 	}
-	e.Error, e.Generation, e.Revision = rec.GetError(), rec.GetGeneration(), rec.GetRevision()
-	if r := rec.GetRange(); r.GetCount() > 1 {
+	if r := v.GetRange(); r != nil {
 		e.Range = viewRange(r)
 	}
 	return e
@@ -59,38 +56,6 @@ func onlyAttempt(row *persistence.HistoryRow) *api.Attempt {
 	a := viewAttempt(row)
 	a.Attempt, a.Outcome, a.Reason = 1, rec.GetOutcome(), ""
 	return &a
-}
-
-// inFlight is an execution that is not decided, as its job's row has it. Only
-// the owner knows whether it runs.
-func inFlight(s *stored, f *belfryv1.InFlight) api.Execution {
-	st := s.state
-	e := api.Execution{
-		ExecutionID:  messages.ExecutionID(s.row.JobID, st.GetGeneration(), f),
-		JobID:        s.row.JobID,
-		ScheduledFor: job.Instant(f.GetScheduledFor()),
-		Status:       string(job.Pending), Trigger: trigger(f), Due: instant(f.GetDue()),
-		AttemptCount: max(0, int(f.GetAttempt())-1), UnknownAttempts: int(f.GetUnknownAttempts()),
-		NextAttemptAt: instant(f.GetRetryAt()), Error: f.GetLastError(),
-		Generation: st.GetGeneration(), Revision: f.GetRevision(),
-	}
-	if ref, ok := job.ParseExecutionID(e.ExecutionID); ok {
-		e.Generation = ref.Generation // of a job deleted and made again, not the present one
-	}
-	if f.GetAttempt() > 1 || f.GetRetryAt() > 0 {
-		e.Status = string(job.Retrying)
-	}
-	return e
-}
-
-func trigger(f *belfryv1.InFlight) string {
-	switch {
-	case f.GetKind() == belfryv1.InFlight_KIND_MANUAL:
-		return "manual"
-	case f.GetCatchUp():
-		return "catch_up"
-	}
-	return "schedule"
 }
 
 func decodeRecord(row *persistence.HistoryRow) (*belfryv1.Record, error) {

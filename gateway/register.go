@@ -235,10 +235,34 @@ func (n *notes) timing(expr string, seconds bool, zone *string, dst *api.DST, fr
 }
 
 func (n *notes) target(t *api.Target) job.Target {
-	if t == nil || t.HTTP == nil {
+	if t == nil {
 		return job.Target{}
 	}
-	h := t.HTTP
+	return job.Target{HTTP: n.http(t.HTTP), Actor: actorTarget(t.Actor)}
+}
+
+// actorTarget reads the payload as http's json, or as its body if it is a string.
+func actorTarget(a *api.ActorTarget) *job.ActorTarget {
+	if a == nil {
+		return nil
+	}
+	out := &job.ActorTarget{Kind: a.Kind, Identity: a.Identity}
+	var text string
+	switch payload := jsontext.Value(a.Payload).Clone(); {
+	case len(payload) == 0 || payload.Kind() == 'n':
+	case payload.Kind() == '"' && lenient(payload, &text) == nil:
+		out.Payload = []byte(text)
+	default:
+		_ = payload.Compact() // it has been decoded: it is JSON
+		out.Payload = payload
+	}
+	return out
+}
+
+func (n *notes) http(h *api.HTTPTarget) *job.HTTPTarget {
+	if h == nil {
+		return nil
+	}
 	out := &job.HTTPTarget{Method: h.Method, URL: h.URL, Headers: h.Headers}
 	payload := h.JSON
 	if bytes.Equal(payload, []byte("null")) {
@@ -255,7 +279,7 @@ func (n *notes) target(t *api.Target) job.Target {
 		out.Body = compact
 		out.Headers = withJSONType(h.Headers)
 	}
-	return job.Target{HTTP: out}
+	return out
 }
 
 func withJSONType(headers map[string]string) map[string]string {

@@ -36,18 +36,21 @@ type call struct {
 	server http.ResponseWriter // the server's own, which closes a connection that sends too much
 }
 
-// pathID is the path's {id} as the client meant it: percent-escapes undone,
-// exactly once.
-func (c *call) pathID() (string, error) {
-	raw := chi.URLParam(c.r, "id")
+// pathID is the path's {id}.
+func (c *call) pathID() (string, error) { return c.pathPart("id") }
+
+// pathPart is a part of the path as the client meant it: percent-escapes
+// undone, exactly once.
+func (c *call) pathPart(name string) (string, error) {
+	raw := chi.URLParam(c.r, name)
 	if c.r.URL.RawPath == "" {
 		return raw, nil
 	}
-	id, err := url.PathUnescape(raw)
+	part, err := url.PathUnescape(raw)
 	if err != nil {
-		return "", invalid("path.id", "the percent-escapes cannot be read: write %%25 for a percent sign")
+		return "", invalid("path."+name, "the percent-escapes cannot be read: write %%25 for a percent sign")
 	}
-	return id, nil
+	return part, nil
 }
 
 // jobID is pathID, checked as the id of a job.
@@ -164,6 +167,16 @@ func (c *call) body(optional bool, types ...string) ([]byte, error) {
 		return nil, bodyError(err)
 	}
 	return buf.Bytes(), nil
+}
+
+// optionalBody reads a JSON body into req, and returns its bytes; an absent one
+// leaves req as it is.
+func (c *call) optionalBody(req any) ([]byte, error) {
+	body, err := c.body(true, typeJSON)
+	if err != nil || len(body) == 0 {
+		return nil, err
+	}
+	return body, decode(body, c.g.cfg.Limits.Depth, req)
 }
 
 // bodyError is a body that ended early: the client's doing, except where

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
 )
@@ -65,9 +66,12 @@ var filterPars = []param{
 	{in: "query", name: "next_run_before", about: "An RFC 3339 instant; jobs that have a next run before it."},
 }
 
-// routes is the whole API.
+// routes is the whole API, or what a node serves that is no gateway.
 func (g *Gateway) routes() []*route {
-	return append(append(g.jobRoutes(), g.manyRoutes()...), g.nodeRoutes()...)
+	if g != nil && g.cfg.NodeOnly { // nil: the document is made without one
+		return g.nodeRoutes()
+	}
+	return slices.Concat(g.jobRoutes(), g.manyRoutes(), g.clusterRoutes(), g.nodeRoutes())
 }
 
 func (g *Gateway) jobRoutes() []*route {

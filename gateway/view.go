@@ -117,7 +117,10 @@ func revealSpec(s *belfryv1.JobSpec) api.JobSpec {
 }
 
 func viewTarget(t job.Target) *api.Target {
-	if t.HTTP == nil {
+	switch {
+	case t.Actor != nil:
+		return &api.Target{Actor: viewActor(t.Actor)}
+	case t.HTTP == nil:
 		return nil
 	}
 	h := &api.HTTPTarget{Method: t.HTTP.Method, URL: t.HTTP.URL, Headers: t.HTTP.Headers}
@@ -132,14 +135,33 @@ func viewTarget(t job.Target) *api.Target {
 	return &api.Target{HTTP: h}
 }
 
+// viewActor shows a payload as the value that makes it again, byte for byte.
+func viewActor(a *job.ActorTarget) *api.ActorTarget {
+	out := &api.ActorTarget{Kind: a.Kind, Identity: a.Identity}
+	switch {
+	case len(a.Payload) == 0:
+	case compactJSON(a.Payload) && a.Payload[0] != '"':
+		out.Payload = a.Payload
+	default:
+		out.Payload, _ = jsontext.AppendQuote(nil, a.Payload) // fails only for what is not UTF-8, and is replaced then
+	}
+	return out
+}
+
 // isCompactJSON tells whether a body can be shown as json and comes back byte
 // for byte when it is sent again.
 func isCompactJSON(h *job.HTTPTarget) bool {
-	if kind, ok := headerOf(h.Headers, "Content-Type"); !ok || kind != typeJSON {
-		return false
-	}
-	v := jsontext.Value(h.Body).Clone()
-	return v.IsValid() && v.Compact() == nil && bytes.Equal(v, h.Body) && !bytes.Equal(v, []byte("null"))
+	kind, ok := headerOf(h.Headers, "Content-Type")
+	return ok && kind == typeJSON && compactJSON(h.Body)
+}
+
+// compactJSON tells whether a payload is a JSON value without a needless byte,
+// not nested deeper than can be read back within a job, and not null, which
+// stands for none.
+func compactJSON(payload []byte) bool {
+	const around = 3 // objects: the job, its target, http or actor
+	v := jsontext.Value(payload).Clone()
+	return tooDeep(payload, DefaultDepth-around) < 0 && v.IsValid() && v.Compact() == nil && bytes.Equal(v, payload) && !bytes.Equal(v, []byte("null"))
 }
 
 func instant(ms int64) *time.Time {

@@ -10,9 +10,6 @@ import (
 	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
-// Format is the highest format of stored messages that this build knows.
-const Format = 1
-
 // Spec converts a registration to its stored form.
 func Spec(s job.Spec) *belfryv1.JobSpec {
 	return &belfryv1.JobSpec{
@@ -98,22 +95,28 @@ func FromTiming(t *belfryv1.Timing) job.Timing {
 }
 
 func target(t job.Target) *belfryv1.Target {
-	h := t.HTTP
-	if h == nil {
-		return nil
+	switch h, a := t.HTTP, t.Actor; {
+	case h != nil:
+		return &belfryv1.Target{Kind: &belfryv1.Target_Http{Http: &belfryv1.HTTPTarget{
+			Method: h.Method, Url: h.URL, Headers: h.Headers, Body: h.Body,
+		}}}
+	case a != nil:
+		return &belfryv1.Target{Kind: &belfryv1.Target_Actor{Actor: &belfryv1.ActorTarget{
+			Kind: a.Kind, Identity: a.Identity, Payload: a.Payload,
+		}}}
 	}
-	return &belfryv1.Target{Kind: &belfryv1.Target_Http{Http: &belfryv1.HTTPTarget{
-		Method: h.Method, Url: h.URL, Headers: h.Headers, Body: h.Body,
-	}}}
+	return nil
 }
 
 // FromTarget converts a stored target to the domain.
 func FromTarget(t *belfryv1.Target) job.Target {
-	h := t.GetHttp()
-	if h == nil {
-		return job.Target{}
+	switch h, a := t.GetHttp(), t.GetActor(); {
+	case h != nil:
+		return job.Target{HTTP: &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody()}}
+	case a != nil:
+		return job.Target{Actor: &job.ActorTarget{Kind: a.GetKind(), Identity: a.GetIdentity(), Payload: a.GetPayload()}}
 	}
-	return job.Target{HTTP: &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody()}}
+	return job.Target{}
 }
 
 var catchUpPolicies = map[job.CatchUpPolicy]belfryv1.CatchUp_Policy{
@@ -160,7 +163,7 @@ func ExecutionID(jobID string, generation int64, e *belfryv1.InFlight) string {
 }
 
 // DecodeJob reads a job from the two blobs of its row. A row that cannot be
-// read is an error of that job alone.
+// read is an error of that job alone; *NewerFormat: newer nodes can read it.
 func DecodeJob(spec, state []byte) (*belfryv1.JobSpec, *belfryv1.JobState, error) {
 	sp, st := new(belfryv1.JobSpec), new(belfryv1.JobState)
 	if err := proto.Unmarshal(spec, sp); err != nil {
@@ -168,6 +171,9 @@ func DecodeJob(spec, state []byte) (*belfryv1.JobSpec, *belfryv1.JobState, error
 	}
 	if err := proto.Unmarshal(state, st); err != nil {
 		return nil, nil, fmt.Errorf("decode state: %w", err)
+	}
+	if err := CheckFormat(st); err != nil {
+		return nil, nil, err
 	}
 	return sp, st, nil
 }

@@ -18,6 +18,13 @@ func specs(t *rapid.T) job.Spec {
 		return time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, name)) * time.Millisecond
 	}
 	at := func(name string) time.Time { return job.Instant(rapid.Int64Range(0, 1<<42).Draw(t, name)) }
+	body := rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "body")
+	target := job.Target{HTTP: &job.HTTPTarget{
+		Method: "PUT", URL: rapid.String().Draw(t, "url"), Headers: rapid.MapOfN(rapid.String(), rapid.String(), 1, 3).Draw(t, "headers"), Body: body,
+	}}
+	if rapid.Bool().Draw(t, "actor") {
+		target = job.Target{Actor: &job.ActorTarget{Kind: rapid.String().Draw(t, "kind"), Identity: rapid.String().Draw(t, "identity"), Payload: body}}
+	}
 	return job.Spec{
 		Description: rapid.String().Draw(t, "description"),
 		Labels:      rapid.MapOfN(rapid.String(), rapid.String(), 1, 3).Draw(t, "labels"),
@@ -27,10 +34,7 @@ func specs(t *rapid.T) job.Spec {
 			Fold:     rapid.SampledFrom([]job.FoldRule{job.FoldFirst, job.FoldBoth}).Draw(t, "fold"),
 			StartsAt: at("starts"), EndsAt: at("ends"), Anchor: at("anchor"),
 		},
-		Target: job.Target{HTTP: &job.HTTPTarget{
-			Method: "PUT", URL: rapid.String().Draw(t, "url"), Headers: rapid.MapOfN(rapid.String(), rapid.String(), 1, 3).Draw(t, "headers"),
-			Body: rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "body"),
-		}},
+		Target:         target,
 		Timeout:        ms("timeout"),
 		MaxOutstanding: rapid.IntRange(1, 100).Draw(t, "outstanding"),
 		Retry: job.RetryPolicy{

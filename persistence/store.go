@@ -21,23 +21,19 @@ type Store interface {
 	Jobs
 	History
 
-	// Constants of the cluster, written by whoever creates the store and
-	// compared by everybody else.
+	// Cluster returns the constants of the cluster: as the node wants them when
+	// it creates the store, else the stored ones. *Mismatch when they do not
+	// admit the node. It may be called again to learn of a raised format.
 	Cluster(ctx context.Context, want Cluster) (Cluster, error)
+	// RaiseFormat raises the stored format. Afterwards no node that does not
+	// know it may start, so first every node has to. It may be repeated: after
+	// ErrInDoubt, too, until it answers. ErrFormatMoved.
+	RaiseFormat(ctx context.Context, from, to int) error
 	// Healthy is nil while writes can be acknowledged, as far as is known. A
 	// store on a server becomes healthy again when the server is back; one on
 	// the local disk never, in this process, once a sync has failed.
 	Healthy() error
 	Close() error
-}
-
-// Cluster is what is fixed when a store is created. A node whose settings
-// differ refuses to start: ErrMismatch.
-type Cluster struct {
-	ID         uuid.UUID // drawn at creation
-	Partitions int
-	Hash       string
-	Format     int // of the stored messages; raised by an operator only
 }
 
 // Fence is the state that guards a partition: who owns it, under which number,
@@ -254,16 +250,6 @@ type RowRefused struct {
 }
 
 func (e *RowRefused) Error() string { return "the store refuses the content of a row: " + e.Why }
-
-// Mismatch is the answer to a node whose settings differ from the stored ones.
-type Mismatch struct {
-	Setting      string
-	Stored, Want string
-}
-
-func (e *Mismatch) Error() string {
-	return fmt.Sprintf("this store was created with %s %s, and the node is set to %s: start it with the stored value, or on another store", e.Setting, e.Stored, e.Want)
-}
 
 // Items of a partition beside a job's own row.
 func DeadItem(executionID string) string { return "dead/" + executionID }

@@ -40,12 +40,12 @@ func run(b *testing.B, d Deliverer, make func(partition int32, n int) *belfryv1.
 	b.ReportAllocs()
 	before := processor(b)
 	b.ResetTimer()
-	for p, pid := range w.owners {
+	for p := range benchOwners {
 		var ds work
 		for n := p; n < b.N; n += benchOwners {
 			ds = append(ds, make(int32(p), n))
 		}
-		w.f.System().Root.Send(pid, ds)
+		w.give(int32(p), ds)
 	}
 	<-w.all
 	spent(b, before)
@@ -115,7 +115,7 @@ func BenchmarkTarget(b *testing.B) {
 	d := delivery(url)
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := t.Deliver(b.Context(), d, 1); r.GetOutcome() != succeededOutcome {
+		if r := t.Deliver(b.Context(), d, 1, unbroken); r.GetOutcome() != succeededOutcome {
 			b.Fatal(r)
 		}
 	}

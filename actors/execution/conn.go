@@ -49,9 +49,8 @@ func (c *conn) Read(p []byte) (int, error) {
 // for a target that reads nothing.
 func (c *conn) Close() error { return c.under.Close() }
 
-// send writes a request; what is counted as written is of this one.
+// send writes a request.
 func (c *conn) send(request []byte) error {
-	c.under.written = 0
 	_, err := c.Write(request)
 	c.broken = c.broken || err != nil
 	return err

@@ -9,6 +9,16 @@
 // is held, with its result, until an owner, whoever that is by then,
 // acknowledges it. A delivery is known by (execution, attempt).
 //
+// A partition has one owner at a time, on any node, and each has a higher epoch
+// than the one before. The worker serves the newest that it knows of: the sender
+// of a Dispatch or an Inquire under the highest epoch so far, or whom the
+// routing table names, if that epoch is higher. When what it sends there is a
+// dead letter it follows the table alone, until it hears of somebody again. It
+// never turns to an owner of an epoch before the highest: that one would take
+// results that it does not expect for unwanted, and acknowledge what it cannot
+// record. Results and offers go to the newest owner, also those of deliveries
+// that an earlier one has sent.
+//
 // # A delivery's way
 //
 //	            Dispatch
@@ -23,10 +33,42 @@
 //	  ├◀─────── Results ────────┤ held until
 //	  └──────── Acks ──────────▶  acknowledged; the slot is free
 //
-// Messages may be lost or repeated. A Dispatch is repeated by its owner until
-// it hears of it, a Results by the worker every Resend until it is
-// acknowledged. An unacknowledged result keeps its slot: a worker whose owners
-// cannot record takes no more work than they can.
+// Messages may be lost, repeated, late or out of order. A Dispatch is repeated by
+// its owner until it hears of it (by a Begun if it asks for one), a Results by
+// the worker every Resend until it is acknowledged. An unacknowledged result
+// keeps its slot: a worker whose owners cannot record takes no more work than
+// they can.
+//
+// After a takeover the new owner inquires, and is told all that is held of its
+// partition, with the results of what has ended. From then on nothing of an
+// earlier epoch is begun: what the answer does not list, and the new owner
+// therefore sends elsewhere, can never begin here.
+//
+// # What is not begun
+//
+// Busy is the answer when nothing was begun, and nothing will be:
+//
+//	no slot       an Offer follows
+//	late          the stamp of the Dispatch, this node's own clock at an earlier
+//	              moment, is older than the TTL: it sat in buffers while its
+//	              owner may have given this worker up. The clock counts suspended
+//	              time. From another node a stamp is required
+//	stale epoch   it is of an owner that has lost the partition
+//	draining      this node begins nothing any more
+//	fenced        this node may not send: see below
+//
+// A Dispatch that comes after a later one of its owner is as good as lost, and is
+// not answered.
+//
+// # The fence
+//
+// Other nodes take a node for dead when its beats stand still, and send its
+// deliveries again. So each delivery is begun under a lease: that this node has
+// counted as alive ever since. It is looked at right before the first byte of
+// the request leaves, behind name lookup, dial and handshake, and before an actor
+// is asked. If it has ended nothing is sent, the attempt is not used up, and the
+// delivery goes back as Busy, also if it was confirmed as Begun. The same
+// happens to what is cut by the end of a drain before it was sent.
 //
 // # Slots
 //
@@ -44,14 +86,18 @@
 //	a panic in a call           that attempt ends failed, "internal: panic …"
 //	a panic in the worker       one message is lost; running calls end unknown;
 //	                            held results are still reported
-//	the process                 nothing: owners send unanswered deliveries again,
-//	                            the same attempt under the same key
+//	an owner, its node          nothing here: calls go on, and results wait for
+//	                            the next owner
+//	the process                 nothing: once it is not live any more, owners end
+//	                            attempts that it had confirmed as unknown, and
+//	                            send the others again, same number, same key
 //
 // # What an outcome says
 //
 //	succeeded   the target answered 2xx
 //	failed      the target answered otherwise, or nothing was sent at all (name
-//	            not found, connection refused, TLS failed)
+//	            not found, connection refused, TLS failed, no member of the
+//	            cluster hosts the kind of actor)
 //	timeout     the attempt's time ended, from dial to the last byte
 //	unknown     something was sent and no whole answer came: the target may have
 //	            done the work
@@ -60,6 +106,10 @@
 // also says that the target wants no more of the job. Redirects are not
 // followed: 3xx is a final failure that names the new place. An answer's body
 // is read to 64 KiB; a longer one costs its connection and not its outcome.
+//
+// An actor says itself whether it succeeded, whether another attempt can help,
+// and when. Once it was asked, silence is a timeout and a lost answer unknown, as
+// with HTTP.
 //
 // # One delivery, one request
 //

@@ -24,11 +24,12 @@ type (
 		held     *held // for the worker: not read here
 		delivery *belfryv1.Delivery
 		epoch    int64
+		may      func() bool // whether it may still be sent
 	}
 	// ended tells the worker what came of it; the worker then stops the actor.
 	ended struct {
 		held   *held
-		result *belfryv1.Result
+		result *belfryv1.Result // nil: nothing was sent, and the attempt is not used up
 	}
 )
 
@@ -69,20 +70,21 @@ func (e *execution) stop(cause error) {
 }
 
 func (e *execution) begin(ctx actor.Context, m *begin) {
-	held, delivery, epoch := m.held, m.delivery, m.epoch
+	held, delivery, epoch, may := m.held, m.delivery, m.epoch, m.may
 	root, worker := ctx.ActorSystem().Root, ctx.Parent()
 	var call context.Context
 	call, e.cancel = context.WithCancelCause(context.Background())
 	go func() {
-		r := e.deliver(call, delivery, epoch)
+		r := e.deliver(call, delivery, epoch, may)
 		if !errors.Is(context.Cause(call), errStopped) {
 			root.Send(worker, &ended{held, r})
 		}
 	}()
 }
 
-// deliver makes the call; a panic in it is a failed attempt.
-func (e *execution) deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64) (r *belfryv1.Result) {
+// deliver makes the call; a panic in it is a failed attempt. The result is nil
+// when nothing was sent.
+func (e *execution) deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64, may func() bool) (r *belfryv1.Result) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			e.Log.Error("panic in a call", "execution", d.GetExecutionId(), "attempt", d.GetAttempt(), "epoch", epoch,
@@ -90,8 +92,12 @@ func (e *execution) deliver(ctx context.Context, d *belfryv1.Delivery, epoch int
 			r = internal(d, reason)
 		}
 	}()
-	r = e.Deliverer.Deliver(ctx, d, epoch)
-	if r.FinishedAt == 0 {
+	to := e.Deliverer
+	if d.GetTarget().GetActor() != nil {
+		to = performer(e.Perform)
+	}
+	r = to.Deliver(ctx, d, epoch, may)
+	if r != nil && r.FinishedAt == 0 {
 		r.FinishedAt = time.Now().UnixMilli()
 	}
 	return r

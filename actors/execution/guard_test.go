@@ -105,7 +105,7 @@ func TestNamesAreJudgedByEveryAddress(t *testing.T) {
 		{job.AddressPolicy{AllowPlainHTTP: true}, "metadata.example", false},
 	} {
 		client := target(t, func(cfg *TargetConfig) { cfg.Guard = NewGuard(c.policy, resolver) })
-		r := client.Deliver(t.Context(), delivery("http://"+c.name+port), 1)
+		r := client.Deliver(t.Context(), delivery("http://"+c.name+port), 1, unbroken)
 		if (r.GetOutcome() == succeededOutcome) != c.ok {
 			t.Errorf("%s: %v", c.name, r)
 		}
@@ -132,7 +132,7 @@ func TestRebindingIsSeenAtTheDial(t *testing.T) {
 	if _, err := resolver.LookupNetIP(t.Context(), "ip", "rebind.example"); err != nil {
 		t.Fatal(err)
 	}
-	r := target.Deliver(t.Context(), delivery("http://rebind.example"+url[strings.LastIndexByte(url, ':'):]), 1)
+	r := target.Deliver(t.Context(), delivery("http://rebind.example"+url[strings.LastIndexByte(url, ':'):]), 1, unbroken)
 	if r.GetOutcome() != failedOutcome || !strings.Contains(r.GetError(), "--allow-targets") {
 		t.Errorf("result %v", r)
 	}
@@ -183,7 +183,7 @@ func TestOwnAddressesAreNeverCalled(t *testing.T) {
 		cfg.Guard = NewGuard(policy, names(t, map[string][][]string{"me.example": {{"127.0.0.1"}}}))
 	})
 	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "me.example"} {
-		r := client.Deliver(t.Context(), delivery("http://"+host+url[strings.LastIndexByte(url, ':'):]), 1)
+		r := client.Deliver(t.Context(), delivery("http://"+host+url[strings.LastIndexByte(url, ':'):]), 1, unbroken)
 		if r.GetOutcome() != failedOutcome || !strings.Contains(r.GetError(), "Belfry itself") {
 			t.Errorf("%s: %v", host, r)
 		}
@@ -225,7 +225,7 @@ func TestDialsShareTheTime(t *testing.T) {
 func TestThePolicyOfTodayDecides(t *testing.T) {
 	client := target(t, func(cfg *TargetConfig) { cfg.Guard = NewGuard(job.AddressPolicy{}, nil) })
 	for _, url := range []string{"http://example.com/", "https://127.0.0.1/", "https://2130706433/"} {
-		r := client.Deliver(t.Context(), delivery(url), 1)
+		r := client.Deliver(t.Context(), delivery(url), 1, unbroken)
 		if r.GetOutcome() != belfryv1.Result_OUTCOME_FAILED || r.GetSentAt() != 0 {
 			t.Errorf("%s: %v", url, r)
 		}

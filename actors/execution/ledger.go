@@ -14,11 +14,27 @@ type ref struct {
 	attempt   int32
 }
 
+func (r ref) message() *belfryv1.DeliveryRef {
+	return &belfryv1.DeliveryRef{ExecutionId: r.execution, Attempt: r.attempt}
+}
+
+// naming is the newest Dispatch that named a delivery.
+type naming struct {
+	partition int32
+	epoch     int64
+	number    int64
+}
+
+func nameOf(d *belfryv1.Dispatch) naming {
+	return naming{d.GetPartition(), d.GetEpoch(), d.GetNumber()}
+}
+
 // held is a delivery that was begun and is not acknowledged.
 type held struct {
 	ref
+	naming    naming
 	partition int32
-	epoch     int64
+	epoch     int64 // under which it was begun
 	delivery  *belfryv1.Delivery
 	begun     time.Time
 	child     *actor.PID       // the execution actor, while it runs
@@ -27,11 +43,12 @@ type held struct {
 	outbox    bool
 }
 
-// ledger is what a worker holds. It is pure, and it outlives the worker's
-// incarnations: a panic of the worker must not forget a delivery.
+// ledger is what a worker holds, and for whom. It is pure, and it outlives the
+// worker's incarnations: a panic of the worker must not forget a delivery.
 //
 // Invariant: len(held) + line.promised <= slots.
 // Invariant: every ended delivery is in the outbox or in sent, never both.
+// Invariant: what is returned is not held, unless it was dispatched again since.
 type ledger struct {
 	slots    int
 	held     map[ref]*held
@@ -39,7 +56,9 @@ type ledger struct {
 	running  int
 	line     *line
 	outbox   outbox
-	sent     []report // results without an answer, oldest first
+	sent     []report                           // results without an answer, oldest first
+	returned map[naming][]*belfryv1.DeliveryRef // begun and not sent, to be given back
+	owners   owners
 	draining bool
 	spawned  int64 // names execution actors
 }
@@ -51,37 +70,82 @@ type report struct {
 }
 
 func newLedger(slots int) *ledger {
-	return &ledger{slots: slots, held: map[ref]*held{}, children: map[string]*held{}, line: newLine(slots), outbox: outbox{of: map[int32][]*held{}}}
+	return &ledger{
+		slots: slots, held: map[ref]*held{}, children: map[string]*held{}, line: newLine(slots),
+		outbox: outbox{of: map[int32][]*held{}}, returned: map[naming][]*belfryv1.DeliveryRef{}, owners: owners{},
+	}
 }
 
 // free is how many more deliveries may be begun.
 func (l *ledger) free() int { return l.slots - len(l.held) - l.line.promised }
 
+// verdict is what a dispatch as a whole is worth.
+type verdict string
+
+const (
+	welcome   verdict = "no_slot"     // what finds a slot is begun
+	late      verdict = "late"        // it was too long on its way: nothing is begun, and an offer follows
+	fenced    verdict = "fenced"      // this node may send nothing: nothing is begun, and an offer follows when it may
+	draining  verdict = "draining"    // nothing is begun here any more
+	outdated  verdict = "stale_epoch" // of an owner that has lost its partition: nothing is begun
+	overtaken verdict = "overtaken"   // a later one of the same owner came before it: as if it were lost
+)
+
 // take decides about each delivery of a dispatch: begun, given back, or known
 // already.
-func (l *ledger) take(now time.Time, d *belfryv1.Dispatch) (begin []*held, back []*belfryv1.DeliveryRef) {
+func (l *ledger) take(now time.Time, d *belfryv1.Dispatch, v verdict) (begin []*held, back []*belfryv1.DeliveryRef) {
 	offered := l.line.redeem(d.GetOffer(), d.GetPartition())
 	for _, x := range d.GetDeliveries() {
+		if unnameable(x) {
+			continue
+		}
 		key := ref{x.GetExecutionId(), x.GetAttempt()}
 		switch known := l.held[key]; {
 		case known != nil:
+			if v != outdated {
+				known.naming = nameOf(d)
+			}
 			l.report(known)
-		case l.draining || l.free() <= 0:
-			back = append(back, &belfryv1.DeliveryRef{ExecutionId: key.execution, Attempt: key.attempt})
+		case v != welcome || l.free() <= 0:
+			back = append(back, key.message())
 		default:
-			h := &held{ref: key, partition: d.GetPartition(), epoch: d.GetEpoch(), delivery: x, begun: now}
+			h := &held{ref: key, naming: nameOf(d), partition: d.GetPartition(), epoch: d.GetEpoch(), delivery: x, begun: now}
 			l.held[key] = h
 			l.running++
 			begin = append(begin, h)
 		}
 	}
-	if len(back) > 0 && !l.draining {
+	if len(back) > 0 && v != draining && v != outdated {
 		l.line.join(d.GetPartition())
 	}
 	if offered > 0 {
 		l.line.settle(d.GetPartition(), len(d.GetDeliveries()) >= offered)
 	}
 	return begin, back
+}
+
+// confirm lists which deliveries of a dispatch are held.
+func (l *ledger) confirm(d *belfryv1.Dispatch) []*belfryv1.DeliveryRef {
+	var all []*belfryv1.DeliveryRef
+	for _, x := range d.GetDeliveries() {
+		if key := (ref{x.GetExecutionId(), x.GetAttempt()}); l.held[key] != nil {
+			all = append(all, key.message())
+		}
+	}
+	return all
+}
+
+// inquire lists all that is held of a partition, and puts the results of what
+// has ended in the outbox.
+func (l *ledger) inquire(partition int32) []*belfryv1.DeliveryRef {
+	var all []*belfryv1.DeliveryRef
+	for _, h := range l.held {
+		if h.partition == partition {
+			all = append(all, h.message())
+			l.report(h)
+		}
+	}
+	return all
 }
 
 // begin notes the actor that runs a delivery.
@@ -93,16 +157,38 @@ func (l *ledger) begin(h *held, child *actor.PID) {
 // end stores the result of a running delivery; false when it is not running
 // (any more).
 func (l *ledger) end(h *held, r *belfryv1.Result) bool {
+	if !l.over(h) {
+		return false
+	}
+	r.ExecutionId, r.JobId = h.execution, h.delivery.GetJobId()
+	r.Attempt, r.Epoch = h.attempt, h.epoch
+	h.result, h.delivery = r, nil
+	l.report(h)
+	return true
+}
+
+// giveBack forgets a running delivery of which nothing was sent; false when it
+// is not running (any more).
+func (l *ledger) giveBack(h *held) bool {
+	if !l.over(h) {
+		return false
+	}
+	delete(l.held, h.ref)
+	l.returned[h.naming] = append(l.returned[h.naming], h.message())
+	if !l.draining {
+		l.line.join(h.partition)
+	}
+	return true
+}
+
+// over takes a delivery from the running ones; false when it is none.
+func (l *ledger) over(h *held) bool {
 	if h.result != nil || l.held[h.ref] != h {
 		return false
 	}
 	delete(l.children, h.child.GetId())
 	h.child = nil
-	r.ExecutionId, r.JobId = h.execution, h.delivery.GetJobId()
-	r.Attempt, r.Epoch = h.attempt, h.epoch
-	h.result, h.delivery = r, nil
 	l.running--
-	l.report(h)
 	return true
 }
 

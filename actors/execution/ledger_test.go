@@ -77,7 +77,7 @@ func TestLedgerUnderAnyMessages(t *testing.T) {
 				for range rapid.IntRange(0, 15).Draw(t, "deliveries") {
 					d.Deliveries = append(d.Deliveries, numbered(d.Partition, rapid.IntRange(0, 30).Draw(t, "n")))
 				}
-				begin, back := l.take(now, d)
+				begin, back := l.take(now, d, welcome)
 				if len(begin)+len(back) > len(d.Deliveries) {
 					t.Fatalf("%d begun, %d back of %d", len(begin), len(back), len(d.Deliveries))
 				}

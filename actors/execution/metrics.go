@@ -18,8 +18,9 @@ type Metrics struct {
 	running  prometheus.Gauge
 	unacked  prometheus.Gauge
 	promised prometheus.Gauge
-	busy     prometheus.Counter
+	busy     map[verdict]prometheus.Counter
 	resent   prometheus.Counter
+	dropped  prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them; with a nil registerer they
@@ -37,19 +38,26 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		slots: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "belfry", Name: "worker_slots", Help: "Slots in use: running, ended and unacknowledged, promised to an owner.",
 		}, []string{"state"}),
-		busy: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "belfry", Name: "worker_busy_total", Help: "Deliveries given back for want of a slot.",
+		busy: map[verdict]prometheus.Counter{},
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "belfry", Name: "worker_dropped_messages_total", Help: "Messages, or deliveries in them, that no owner sends.",
 		}),
 		resent: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "belfry", Name: "worker_results_resent_total", Help: "Results reported again because no acknowledgement came.",
 		}),
+	}
+	busy := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "belfry", Name: "worker_busy_total", Help: "Deliveries given back to their owner, not begun or not sent, by reason.",
+	}, []string{"reason"})
+	for _, v := range []verdict{welcome, late, fenced, draining, outdated} {
+		m.busy[v] = busy.WithLabelValues(string(v))
 	}
 	for _, o := range []job.Outcome{job.AttemptSucceeded, job.AttemptFailed, job.AttemptTimeout, job.AttemptUnknown} {
 		m.attempts[o] = attempts.WithLabelValues(string(o))
 	}
 	m.running, m.unacked, m.promised = m.slots.WithLabelValues("running"), m.slots.WithLabelValues("unacknowledged"), m.slots.WithLabelValues("promised")
 	if reg != nil {
-		reg.MustRegister(attempts, m.duration, m.slots, m.busy, m.resent)
+		reg.MustRegister(attempts, m.duration, m.slots, busy, m.resent, m.dropped)
 	}
 	return m
 }
@@ -58,6 +66,10 @@ func (m *Metrics) ended(r *belfryv1.Result, took time.Duration) {
 	m.attempts[messages.Outcome(r.GetOutcome())].Inc()
 	m.duration.Observe(took.Seconds())
 }
+
+// gaveBack counts what was given back after a verdict; of what was welcome, that
+// is what found no slot.
+func (m *Metrics) gaveBack(v verdict, n int) { m.busy[v].Add(float64(n)) }
 
 func (m *Metrics) show(l *ledger) {
 	m.running.Set(float64(l.running))

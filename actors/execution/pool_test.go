@@ -124,7 +124,7 @@ func TestAKeptConnectionIsUsedOnlyInPeace(t *testing.T) {
 			})
 			client := target(t)
 			for range 2 {
-				if r := client.Deliver(t.Context(), delivery(s.url), 1); r.GetOutcome() != succeededOutcome {
+				if r := client.Deliver(t.Context(), delivery(s.url), 1, unbroken); r.GetOutcome() != succeededOutcome {
 					t.Fatalf("result %v", r)
 				}
 				conn := <-open
@@ -170,7 +170,7 @@ func TestConnectionsWithTLSAreKept(t *testing.T) {
 		c.TLS = &tls.Config{RootCAs: pool}
 	})
 	for range 5 {
-		if r := client.Deliver(t.Context(), delivery(s.URL), 1); r.GetOutcome() != succeededOutcome {
+		if r := client.Deliver(t.Context(), delivery(s.URL), 1, unbroken); r.GetOutcome() != succeededOutcome {
 			t.Fatalf("result %v", r)
 		}
 	}
@@ -195,7 +195,7 @@ func TestAConnectionIsKeptOnlyAfterAWholeAnswer(t *testing.T) {
 	} {
 		s := raw(t, func(_ int, conn net.Conn) bool { _, _ = io.WriteString(conn, answer); return true })
 		client := target(t)
-		if r := client.Deliver(t.Context(), delivery(s.url), 1); r.GetStatusCode() == 0 {
+		if r := client.Deliver(t.Context(), delivery(s.url), 1, unbroken); r.GetStatusCode() == 0 {
 			t.Errorf("%.60q: %v", answer, r)
 		}
 		if client.pool.count != kept {

@@ -30,7 +30,7 @@ func TestWhatIsNotOneRequestIsNotSent(t *testing.T) {
 		"job":       func(d *belfryv1.Delivery, _ *belfryv1.HTTPTarget) { d.JobId = "\x00" },
 		"execution": func(d *belfryv1.Delivery, _ *belfryv1.HTTPTarget) { d.ExecutionId = "a\nb" },
 	} {
-		r := target(t).Deliver(t.Context(), delivery(url, change), 1)
+		r := target(t).Deliver(t.Context(), delivery(url, change), 1, unbroken)
 		if r.GetOutcome() != failedOutcome || r.GetSentAt() != 0 || r.GetError() != "nothing was sent: "+errRequest.Error() {
 			t.Errorf("%s: %v", name, r)
 		}
@@ -48,7 +48,7 @@ func TestAJobMaySayWhatItSendsAndWhoItIs(t *testing.T) {
 		{map[string]string{"user-agent": "mine", "content-type": "text/plain"}, "mine", "text/plain"},
 		{map[string]string{"User-Agent": "", "Content-Type": ""}, "Belfry", "application/json"},
 	} {
-		target(t).Deliver(t.Context(), delivery(url, func(_ *belfryv1.Delivery, h *belfryv1.HTTPTarget) { h.Headers = c.headers }), 1)
+		target(t).Deliver(t.Context(), delivery(url, func(_ *belfryv1.Delivery, h *belfryv1.HTTPTarget) { h.Headers = c.headers }), 1, unbroken)
 		h := <-got
 		if a, k := h["User-Agent"], h["Content-Type"]; len(a) != 1 || a[0] != c.agent || len(k) != 1 || k[0] != c.kind {
 			t.Errorf("%v: %q, %q", c.headers, a, k)
@@ -65,7 +65,7 @@ func TestWhereARequestGoes(t *testing.T) {
 		"": host + " /", "/": host + " /", "?": host + " /?", "/a%2Fb/ü?x=1&y=%20": "",
 		"//a//b?c?d": host + " //a//b?c?d", "/a%2Fb?x=%20+": host + " /a%2Fb?x=%20+", "/a;b=c,d:e@f": host + " /a;b=c,d:e@f",
 	} {
-		r := target(t).Deliver(t.Context(), delivery(url+path), 1)
+		r := target(t).Deliver(t.Context(), delivery(url+path), 1, unbroken)
 		if want == "" {
 			if r.GetOutcome() != failedOutcome || r.GetSentAt() != 0 {
 				t.Errorf("%s: %v", path, r)
@@ -76,7 +76,7 @@ func TestWhereARequestGoes(t *testing.T) {
 			t.Errorf("%q went to %q, want %q", path, s, want)
 		}
 	}
-	target(t).Deliver(t.Context(), delivery("http://LOCALHOST:"+port+"/x"), 1)
+	target(t).Deliver(t.Context(), delivery("http://LOCALHOST:"+port+"/x"), 1, unbroken)
 	if s := <-got; s != "LOCALHOST:"+port+" /x" {
 		t.Errorf("went to %q", s)
 	}
@@ -121,7 +121,7 @@ func TestAnAnswerToHalfARequestCounts(t *testing.T) {
 			}()
 			return half{ours}, nil
 		}
-		r := client.Deliver(t.Context(), delivery("http://127.0.0.1:8080"), 1)
+		r := client.Deliver(t.Context(), delivery("http://127.0.0.1:8080"), 1, unbroken)
 		if r.GetStatusCode() != want || r.GetSentAt() == 0 || client.pool.count != 0 {
 			t.Errorf("%q: %v, %d kept", answer, r, client.pool.count)
 		}

@@ -39,6 +39,7 @@ func (s *sending) connect(to *place) error {
 		}
 	}
 	s.conn = c
+	c.under.written = 0        // of this request
 	_ = c.SetDeadline(s.until) // fails only where writing fails too
 	s.unwatch = context.AfterFunc(s.ctx, func() { _ = c.SetDeadline(longAgo) })
 	return nil
@@ -85,8 +86,15 @@ func (s *sending) late(err error) bool {
 	return s.ctx.Err() != nil || !time.Now().Before(s.until) || s.conn != nil && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// broken is the result of a call without an answer.
+// errMayNot is why a request was not written by a node that may send nothing.
+var errMayNot = errors.New("this node may send nothing")
+
+// broken is the result of a call without an answer; nil when nothing was sent,
+// and that was not the target's fault.
 func (s *sending) broken(err error) *belfryv1.Result {
+	if !s.written() && (s.ctx.Err() != nil || errors.Is(err, errMayNot)) {
+		return nil
+	}
 	r := &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, SentAt: s.sentAt(), FinishedAt: time.Now().UnixMilli()}
 	switch {
 	case s.ctx.Err() != nil:

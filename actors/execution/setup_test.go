@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/belfry-scheduler/belfry/actors"
@@ -22,12 +23,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-func factory() *actors.Factory {
+func factory(reg prometheus.Registerer) *actors.Factory {
 	system := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return silent }),
 		actor.WithDeadLetterThrottleInterval(time.Nanosecond),
 	)
-	return actors.NewFactory(system, silent, actors.NewMetrics(nil))
+	return actors.NewFactory(system, silent, actors.NewMetrics(reg))
 }
 
 // bubble runs a test on a clock of its own, and then lets the timers that
@@ -41,13 +42,13 @@ func bubble(t *testing.T, test func(*testing.T)) {
 }
 
 // delivererFunc is a Deliverer made of a function.
-type delivererFunc func(ctx context.Context, d *belfryv1.Delivery, epoch int64) *belfryv1.Result
+type delivererFunc func(ctx context.Context, d *belfryv1.Delivery, epoch int64, may func() bool) *belfryv1.Result
 
-func (f delivererFunc) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64) *belfryv1.Result {
-	return f(ctx, d, epoch)
+func (f delivererFunc) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64, may func() bool) *belfryv1.Result {
+	return f(ctx, d, epoch, may)
 }
 
-func success(context.Context, *belfryv1.Delivery, int64) *belfryv1.Result {
+func success(context.Context, *belfryv1.Delivery, int64, func() bool) *belfryv1.Result {
 	return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
 }
 

@@ -64,7 +64,7 @@ func NewTarget(cfg TargetConfig) *Target {
 func (t *Target) Close() { t.pool.close() }
 
 // Deliver implements Deliverer: one request.
-func (t *Target) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64) *belfryv1.Result {
+func (t *Target) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64, may func() bool) *belfryv1.Result {
 	h := d.GetTarget().GetHttp()
 	if h == nil {
 		return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, Final: true, Error: "this node does not know the kind of target"}
@@ -73,23 +73,29 @@ func (t *Target) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64)
 	if to.refused != nil {
 		return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, Error: clip(to.refused.Error(), maxError)}
 	}
-	limit := time.Duration(d.GetTimeoutMs()) * time.Millisecond
-	if limit <= 0 {
-		limit = job.DefaultTimeout
-	}
+	limit := limitOf(d)
 	s := &sending{ctx: ctx, limit: limit, until: time.Now().Add(limit), secrets: findSecrets(d), pool: t.pool}
 	defer s.finish()
-	res, err := t.send(s, to, d, epoch)
+	res, err := t.send(s, to, d, epoch, may)
 	if err != nil {
 		return s.broken(err)
 	}
 	return s.answered(res)
 }
 
+// limitOf is the time that an attempt has.
+func limitOf(d *belfryv1.Delivery) time.Duration {
+	const most = int64(job.MaxTimeout / time.Millisecond)
+	if ms := d.GetTimeoutMs(); ms > 0 {
+		return time.Duration(min(ms, most)) * time.Millisecond
+	}
+	return job.DefaultTimeout
+}
+
 // send makes the request and reads the head of the answer. A kept connection
 // that turns out to be closed, with nothing written to it, cost nothing: the
 // next is tried.
-func (t *Target) send(s *sending, to *place, d *belfryv1.Delivery, epoch int64) (*http.Response, error) {
+func (t *Target) send(s *sending, to *place, d *belfryv1.Delivery, epoch int64, may func() bool) (*http.Response, error) {
 	buf := t.buffers.Get().(*[]byte)
 	request, err := t.request((*buf)[:0], to, d, epoch)
 	if cap(request) <= keptBuffer {
@@ -99,6 +105,9 @@ func (t *Target) send(s *sending, to *place, d *belfryv1.Delivery, epoch int64) 
 	for try := 1; err == nil; try++ {
 		if err = s.connect(to); err != nil {
 			break
+		}
+		if !may() {
+			return nil, errMayNot
 		}
 		err = s.conn.send(request)
 		if err == nil || s.written() {

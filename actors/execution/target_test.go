@@ -58,7 +58,7 @@ func TestWhatATargetReceives(t *testing.T) {
 	first := delivery(url, own)
 	second := delivery(url, own, func(d *belfryv1.Delivery, _ *belfryv1.HTTPTarget) { d.Attempt = 2 })
 	for i, d := range []*belfryv1.Delivery{first, second} {
-		if r := client.Deliver(t.Context(), d, int64(7+i)); r.GetOutcome() != succeededOutcome || r.GetSentAt() == 0 || r.GetFinishedAt() < r.GetSentAt() {
+		if r := client.Deliver(t.Context(), d, int64(7+i), unbroken); r.GetOutcome() != succeededOutcome || r.GetSentAt() == 0 || r.GetFinishedAt() < r.GetSentAt() {
 			t.Fatalf("result %v", r)
 		}
 	}
@@ -97,7 +97,7 @@ func TestEveryMethodWithAndWithoutBody(t *testing.T) {
 		{"GET", "", ""}, {"HEAD", "", ""}, {"DELETE", "", ""}, {"POST", "", ""}, {"PUT", "", ""}, {"PATCH", "", ""},
 		{"POST", "text", "application/octet-stream"}, {"PUT", "[1]", "application/json"}, {"DELETE", "{}", "application/json"},
 	} {
-		r := client.Deliver(t.Context(), delivery(url, func(_ *belfryv1.Delivery, h *belfryv1.HTTPTarget) { h.Method, h.Body = c.method, []byte(c.body) }), 1)
+		r := client.Deliver(t.Context(), delivery(url, func(_ *belfryv1.Delivery, h *belfryv1.HTTPTarget) { h.Method, h.Body = c.method, []byte(c.body) }), 1, unbroken)
 		if r.GetOutcome() != succeededOutcome {
 			t.Fatalf("%s: %v", c.method, r)
 		}
@@ -127,7 +127,7 @@ func TestStatusClasses(t *testing.T) {
 		{408, 425, 429, 500, 502, 503, 504, 599}: {Outcome: failedOutcome, RetryAfterMs: 120_000},
 	} {
 		for _, code := range *codes {
-			r := client.Deliver(t.Context(), delivery(fmt.Sprint(url, "/", code)), 1)
+			r := client.Deliver(t.Context(), delivery(fmt.Sprint(url, "/", code)), 1, unbroken)
 			if r.GetOutcome() != want.GetOutcome() || r.GetFinal() != want.GetFinal() || r.GetGone() != want.GetGone() || r.GetRetryAfterMs() != want.GetRetryAfterMs() || r.GetStatusCode() != int32(code) {
 				t.Errorf("%d: %v", code, r)
 			}
@@ -171,7 +171,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, internal+"/admin", http.StatusTemporaryRedirect)
 	})
-	r := target(t).Deliver(t.Context(), delivery(url), 1)
+	r := target(t).Deliver(t.Context(), delivery(url), 1, unbroken)
 	if r.GetOutcome() != failedOutcome || !r.GetFinal() || r.GetStatusCode() != 307 || !strings.Contains(r.GetError(), internal+"/admin") {
 		t.Errorf("result %v", r)
 	}
@@ -255,10 +255,10 @@ func TestALostKeptConnectionIsOneDelivery(t *testing.T) {
 				})
 				client := target(t)
 				d := delivery(s.url, func(_ *belfryv1.Delivery, h *belfryv1.HTTPTarget) { h.Method, h.Body = c.method, []byte(c.body) })
-				if r := client.Deliver(t.Context(), d, 1); r.GetOutcome() != succeededOutcome {
+				if r := client.Deliver(t.Context(), d, 1, unbroken); r.GetOutcome() != succeededOutcome {
 					t.Fatalf("first: %v", r)
 				}
-				r := client.Deliver(t.Context(), d, 1)
+				r := client.Deliver(t.Context(), d, 1, unbroken)
 				if r.GetOutcome() != unknownOutcome || r.GetSentAt() == 0 || !strings.Contains(r.GetError(), "the answer was lost") {
 					t.Errorf("second: %v", r)
 				}
@@ -309,7 +309,7 @@ func TestBrokenAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := raw(t, func(_ int, conn net.Conn) bool { c.answer(conn); return false })
-			r := target(t).Deliver(t.Context(), delivery(s.url), 1)
+			r := target(t).Deliver(t.Context(), delivery(s.url), 1, unbroken)
 			if r.GetOutcome() != c.want || r.GetStatusCode() != c.status {
 				t.Errorf("result %v", r)
 			}
@@ -332,7 +332,7 @@ func TestTheTimeoutCoversTheWholeAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := raw(t, func(_ int, conn net.Conn) bool { _, _ = io.WriteString(conn, start); return true })
-			r := target(t).Deliver(t.Context(), delivery(s.url, func(d *belfryv1.Delivery, _ *belfryv1.HTTPTarget) { d.TimeoutMs = 50 }), 1)
+			r := target(t).Deliver(t.Context(), delivery(s.url, func(d *belfryv1.Delivery, _ *belfryv1.HTTPTarget) { d.TimeoutMs = 50 }), 1, unbroken)
 			if r.GetOutcome() != timeoutOutcome || !strings.Contains(r.GetError(), "50ms") || r.GetSentAt() == 0 {
 				t.Errorf("result %v", r)
 			}
@@ -345,7 +345,7 @@ func TestACutCallIsUnknownOnceSent(t *testing.T) {
 	s := raw(t, func(int, net.Conn) bool { close(read); return true })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { <-read; cancel(errCut) }()
-	r := target(t).Deliver(ctx, delivery(s.url), 1)
+	r := target(t).Deliver(ctx, delivery(s.url), 1, unbroken)
 	if r.GetOutcome() != unknownOutcome || !strings.Contains(r.GetError(), "the node shuts down") {
 		t.Errorf("result %v", r)
 	}
@@ -364,7 +364,7 @@ func TestNothingSentIsFailed(t *testing.T) {
 		"TLS to a plain port": strings.Replace(plain, "http:", "https:", 1),
 		"unknown name":        "http://nobody.invalid/",
 	} {
-		r := target(t).Deliver(t.Context(), delivery(url), 1)
+		r := target(t).Deliver(t.Context(), delivery(url), 1, unbroken)
 		if r.GetOutcome() != failedOutcome || r.GetSentAt() != 0 || r.GetFinal() || !strings.HasPrefix(r.GetError(), "nothing was sent") {
 			t.Errorf("%s: %v", name, r)
 		}
@@ -376,7 +376,7 @@ func TestHTTPS(t *testing.T) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	stranger := target(t).Deliver(t.Context(), delivery(s.URL), 1)
+	stranger := target(t).Deliver(t.Context(), delivery(s.URL), 1, unbroken)
 	if stranger.GetOutcome() != failedOutcome || !strings.Contains(stranger.GetError(), "certificate") {
 		t.Errorf("unknown authority: %v", stranger)
 	}
@@ -386,7 +386,7 @@ func TestHTTPS(t *testing.T) {
 		c.TLS = &tls.Config{RootCAs: pool}
 	})
 	for range 2 {
-		r := client.Deliver(t.Context(), delivery(s.URL), 1)
+		r := client.Deliver(t.Context(), delivery(s.URL), 1, unbroken)
 		if r.GetOutcome() != succeededOutcome || r.GetOutput() != "HTTP/1.1" || r.GetSentAt() == 0 {
 			t.Errorf("result %v", r)
 		}
@@ -397,7 +397,7 @@ func TestOutputIsTheBeginningAsUTF8(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "\xff"+strings.Repeat("ä", 5000))
 	})
-	r := target(t).Deliver(t.Context(), delivery(url), 1)
+	r := target(t).Deliver(t.Context(), delivery(url), 1, unbroken)
 	if out := r.GetOutput(); !utf8.ValidString(out) || len(out) > maxOutput || len(out) < maxOutput-3 || !strings.HasPrefix(out, "\uFFFDää") {
 		t.Errorf("%d bytes: %.20q", len(r.GetOutput()), r.GetOutput())
 	}
@@ -414,7 +414,7 @@ func TestEchoedSecretsAreMasked(t *testing.T) {
 	d := delivery(url+"/hook?token=t0ken%2Fvalue&page=2", func(_ *belfryv1.Delivery, h *belfryv1.HTTPTarget) {
 		h.Headers = map[string]string{"Authorization": "Bearer b3arer-value"}
 	})
-	r := target(t).Deliver(t.Context(), d, 1)
+	r := target(t).Deliver(t.Context(), d, 1, unbroken)
 	for _, text := range []string{r.GetOutput(), r.GetError()} {
 		for _, secret := range []string{"t0ken", "b3arer"} {
 			if strings.Contains(text, secret) {
@@ -425,8 +425,8 @@ func TestEchoedSecretsAreMasked(t *testing.T) {
 	if !strings.Contains(r.GetOutput(), "page=2") {
 		t.Errorf("nothing else is masked: %q", r.GetOutput())
 	}
-	refused := target(t).Deliver(t.Context(), delivery("https://user:hunter2@example.com/?token=t0ken"), 1)
-	broken := target(t).Deliver(t.Context(), delivery("http://127.0.0.1:1/?q=t0ken"), 1)
+	refused := target(t).Deliver(t.Context(), delivery("https://user:hunter2@example.com/?token=t0ken"), 1, unbroken)
+	broken := target(t).Deliver(t.Context(), delivery("http://127.0.0.1:1/?q=t0ken"), 1, unbroken)
 	for _, r := range []*belfryv1.Result{refused, broken} {
 		if r.GetError() == "" || strings.Contains(r.GetError(), "hunter2") || strings.Contains(r.GetError(), "t0ken") {
 			t.Errorf("error %q", r.GetError())
@@ -435,7 +435,7 @@ func TestEchoedSecretsAreMasked(t *testing.T) {
 }
 
 func TestUnknownKindsOfTargetsFail(t *testing.T) {
-	r := target(t).Deliver(t.Context(), &belfryv1.Delivery{}, 1)
+	r := target(t).Deliver(t.Context(), &belfryv1.Delivery{}, 1, unbroken)
 	if r.GetOutcome() != failedOutcome || !r.GetFinal() {
 		t.Errorf("result %v", r)
 	}
@@ -456,7 +456,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	t.Cleanup(s.Close)
 	client := target(t)
 	for range 5 {
-		if r := client.Deliver(t.Context(), delivery(s.URL), 1); r.GetStatusCode() != 500 {
+		if r := client.Deliver(t.Context(), delivery(s.URL), 1, unbroken); r.GetStatusCode() != 500 {
 			t.Fatalf("result %v", r)
 		}
 	}
@@ -477,7 +477,7 @@ func TestAStaleConnectionCostsNothing(t *testing.T) {
 		return &mute{Conn: ours, after: 1}, nil
 	}
 	for n := range 3 {
-		if r := client.Deliver(t.Context(), delivery("http://127.0.0.1:8080"), 1); r.GetOutcome() != succeededOutcome {
+		if r := client.Deliver(t.Context(), delivery("http://127.0.0.1:8080"), 1, unbroken); r.GetOutcome() != succeededOutcome {
 			t.Fatalf("call %d: %v", n, r)
 		}
 	}

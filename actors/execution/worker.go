@@ -52,6 +52,7 @@ type worker struct {
 	root     *actor.RootContext
 	self     *actor.PID
 	flushing bool        // a flush is in the mailbox
+	fenced   bool        // partitions stand in line, and this node may send nothing
 	timer    *time.Timer // sends wake
 	wakeAt   time.Time
 	drain    drainage
@@ -80,6 +81,8 @@ func (w *worker) Receive(ctx actor.Context) {
 	case *actor.Stopped:
 	case *belfryv1.Dispatch:
 		w.dispatched(ctx, m)
+	case *belfryv1.Inquire:
+		w.inquired(ctx, m)
 	case *belfryv1.Acks:
 		w.ledger.acknowledge(m.GetDeliveries())
 		w.flushSoon(ctx)
@@ -98,7 +101,7 @@ func (w *worker) Receive(ctx actor.Context) {
 	case giveUp:
 		w.answerDrain(ctx)
 	case *actor.DeadLetterResponse:
-		// an owner that is gone: what it was told is told again
+		w.ledger.owners.dead(m.Target) // what it was told is told again, to whoever is next
 	default:
 		w.Log.Warn("message of an unknown type", "node", w.Node, "type", fmt.Sprintf("%T", m))
 	}
@@ -122,21 +125,7 @@ func (w *worker) stop() {
 	w.drain.stop()
 }
 
-func (w *worker) dispatched(ctx actor.Context, d *belfryv1.Dispatch) {
-	begin, back := w.ledger.take(time.Now(), d)
-	for _, h := range begin {
-		w.begin(ctx, h)
-	}
-	if len(back) > 0 {
-		w.Metrics.busy.Add(float64(len(back)))
-		if ctx.Sender() != nil {
-			ctx.Request(ctx.Sender(), &belfryv1.Busy{Partition: d.GetPartition(), Epoch: d.GetEpoch(), Deliveries: back})
-		}
-	}
-	w.flushSoon(ctx)
-}
-
-func (w *worker) begin(ctx actor.Context, h *held) {
+func (w *worker) begin(ctx actor.Context, h *held, may func() bool) {
 	w.ledger.spawned++
 	child, err := ctx.SpawnNamed(w.executions, "e"+strconv.FormatInt(w.ledger.spawned, 36))
 	if err != nil {
@@ -144,7 +133,7 @@ func (w *worker) begin(ctx actor.Context, h *held) {
 		return
 	}
 	w.ledger.begin(h, child)
-	ctx.Send(child, &begin{h, h.delivery, h.epoch})
+	ctx.Send(child, &begin{h, h.delivery, h.epoch, may})
 }
 
 // called takes the result of a call, and only then stops its actor: the
@@ -153,7 +142,19 @@ func (w *worker) called(ctx actor.Context, m *ended) {
 	if child := m.held.child; child != nil {
 		ctx.Stop(child)
 	}
+	if m.result == nil {
+		w.notSent(ctx, m.held)
+		return
+	}
 	w.ended(ctx, m.held, m.result)
+}
+
+// notSent gives a delivery back of which nothing was sent.
+func (w *worker) notSent(ctx actor.Context, h *held) {
+	if w.ledger.giveBack(h) {
+		w.Metrics.gaveBack(fenced, 1)
+		w.flushSoon(ctx)
+	}
 }
 
 func (w *worker) ended(ctx actor.Context, h *held, r *belfryv1.Result) {
@@ -199,32 +200,50 @@ func (w *worker) flush(ctx actor.Context, last bool) {
 	now := time.Now()
 	for !w.ledger.outbox.empty() {
 		partition, results := w.ledger.post(now, resultsChunk)
-		if owner := w.Owner(partition); owner != nil && len(results) > 0 {
-			ctx.Request(owner, &belfryv1.Results{Results: results})
+		if to := w.owner(partition).owner; to != nil && len(results) > 0 {
+			ctx.Request(to, &belfryv1.Results{Results: results})
 		}
 	}
+	w.giveBack(ctx)
 	w.offer(ctx, now)
 	w.Metrics.show(w.ledger)
 	w.drained(ctx)
 	w.rest(now)
 }
 
+// giveBack tells owners what was begun and not sent. One that misses it sends
+// the delivery again.
+func (w *worker) giveBack(ctx actor.Context) {
+	for as, refs := range w.ledger.returned {
+		o := w.owner(as.partition)
+		if o.owner == nil {
+			continue
+		}
+		if as.epoch != o.epoch {
+			as.number = 0 // this owner knows of them by what we told it
+		}
+		ctx.Request(o.owner, &belfryv1.Busy{Partition: as.partition, Epoch: o.epoch, Number: as.number, Deliveries: refs})
+	}
+	clear(w.ledger.returned)
+}
+
 // offer gives free slots to the partitions in line.
 func (w *worker) offer(ctx actor.Context, now time.Time) {
-	if w.ledger.draining {
+	w.fenced = len(w.ledger.line.order) > 0 && !w.Lease()()
+	if w.ledger.draining || w.fenced {
 		return
 	}
 	if w.ledger.line.gather(now, w.ledger.free()) {
 		return
 	}
-	owned := func(p int32) bool { return w.Owner(p) != nil }
+	owned := func(p int32) bool { return w.owner(p).owner != nil }
 	for {
 		o := w.ledger.line.offer(now, w.ledger.free(), owned)
 		if o == nil {
 			return
 		}
-		if owner := w.Owner(o.partition); owner != nil {
-			ctx.Request(owner, &belfryv1.Offer{Id: o.id, Slots: int32(o.slots)})
+		if to := w.owner(o.partition).owner; to != nil {
+			ctx.Request(to, &belfryv1.Offer{Id: o.id, Slots: int32(o.slots)})
 		}
 	}
 }
@@ -244,6 +263,9 @@ func (w *worker) woken(ctx actor.Context) {
 // rest sets the timer for the next thing that may be overdue.
 func (w *worker) rest(now time.Time) {
 	at, ok := w.ledger.next(w.Resend, w.OfferFor)
+	if retry := now.Add(w.OfferFor); w.fenced && (!ok || retry.Before(at)) {
+		at, ok = retry, true // who stands in line is offered nothing until then
+	}
 	if !ok || !w.wakeAt.IsZero() && !at.Before(w.wakeAt) {
 		return
 	}

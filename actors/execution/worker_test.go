@@ -50,12 +50,12 @@ func config(slots int, d Deliverer) Config {
 
 // gate is a Deliverer whose calls end one by one, or all when it is closed.
 func gate(release <-chan struct{}) Deliverer {
-	return delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64) *belfryv1.Result {
+	return delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 		select {
 		case <-release:
 		case <-ctx.Done():
 		}
-		return success(ctx, d, 0)
+		return success(ctx, d, 0, nil)
 	})
 }
 
@@ -71,13 +71,13 @@ func batch(partition int32, from, n int) work {
 func TestEveryDeliveryEndsExactlyOnce(t *testing.T) {
 	const partitions, each, slots = 16, 625, 64
 	made := &calls{}
-	w := newWorld(t, partitions, partitions*each, config(slots, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64) *belfryv1.Result {
+	w := newWorld(t, partitions, partitions*each, config(slots, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 		made.enter(d)
 		defer made.leave()
-		return success(ctx, d, 0)
+		return success(ctx, d, 0, nil)
 	})))
-	for p, pid := range w.owners {
-		w.f.System().Root.Send(pid, batch(int32(p), 0, each))
+	for p := range int32(partitions) {
+		w.give(p, batch(p, 0, each))
 	}
 	<-w.all
 	w.close()
@@ -98,15 +98,15 @@ func TestNothingIsLostOrStuckOnABadWire(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const partitions, each, slots = 5, 200, 16
 		made := &calls{}
-		w := newWorld(t, partitions, partitions*each, config(slots, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64) *belfryv1.Result {
+		w := newWorld(t, partitions, partitions*each, config(slots, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 			made.enter(d)
 			defer made.leave()
 			time.Sleep(20 * time.Millisecond) // of the bubble's clock
-			return success(ctx, d, 0)
+			return success(ctx, d, 0, nil)
 		})))
 		w.loss = 0.2
-		for p, pid := range w.owners {
-			w.f.System().Root.Send(pid, batch(int32(p), 0, each))
+		for p := range int32(partitions) {
+			w.give(p, batch(p, 0, each))
 		}
 		for ended := false; !ended; {
 			for _, pid := range w.owners {
@@ -135,7 +135,7 @@ type inbox chan any
 
 func (i inbox) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case *belfryv1.Results, *belfryv1.Busy, *belfryv1.Offer:
+	case *belfryv1.Results, *belfryv1.Busy, *belfryv1.Offer, *belfryv1.Begun, *belfryv1.Holds:
 		i <- m
 	}
 }
@@ -144,13 +144,26 @@ func (i inbox) Receive(ctx actor.Context) {
 func stage(t *testing.T, cfg Config) (w *world, got inbox) {
 	t.Helper()
 	w = newWorld(t, 0, math.MaxInt, cfg)
-	got = make(inbox, 1000)
-	w.owners = []*actor.PID{w.f.System().Root.Spawn(w.f.Props(actors.Partition, func() actor.Actor { return got }))}
+	got = w.play(9)
+	w.table[0].Store(w.owners[0])
 	return w, got
 }
 
+// play makes an owner of partition 0 that the test plays, the next of
+// world.owners.
+func (w *world) play(epoch int64) inbox {
+	got := make(inbox, 1000)
+	w.spawn(0, epoch, got)
+	return got
+}
+
+// tell sends a message of an owner to the worker.
+func (w *world) tell(from *actor.PID, m any) {
+	w.f.System().Root.RequestWithCustomSender(w.worker, m, from)
+}
+
 func (w *world) dispatch(offer int64, ds ...*belfryv1.Delivery) {
-	w.f.System().Root.RequestWithCustomSender(w.worker, &belfryv1.Dispatch{Epoch: 9, Offer: offer, Deliveries: ds}, w.owners[0])
+	w.tell(w.owners[0], &belfryv1.Dispatch{Epoch: 9, Offer: offer, Deliveries: ds})
 }
 
 func (w *world) acknowledge(rs *belfryv1.Results) {
@@ -215,10 +228,10 @@ func TestARepeatedDispatchOfARunningCallChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		made := &calls{}
 		release := make(chan struct{})
-		w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64) *belfryv1.Result {
+		w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 			made.enter(d)
 			<-release
-			return success(ctx, d, 0)
+			return success(ctx, d, 0, nil)
 		})))
 		for range 5 {
 			w.dispatch(0, numbered(0, 1))
@@ -329,21 +342,25 @@ func TestAnUnansweredOfferLapses(t *testing.T) {
 
 func TestWithoutAnOwnerResultsWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w, got := stage(t, config(1, delivererFunc(success)))
-		w.missing.Store(true)
+		release := make(chan struct{})
+		w, got := stage(t, config(1, gate(release)))
+		w.table[0].Store(nil)
 		w.dispatch(0, numbered(0, 1), numbered(0, 2))
-		next[*belfryv1.Busy](t, got) // to its sender; no offer goes to a partition without owner
+		next[*belfryv1.Busy](t, got)
+		w.stop(w.owners[0])
+		close(release)
 		time.Sleep(10 * time.Second) // of the bubble's clock
+		after := w.play(10)
+		w.table[0].Store(w.owners[1])
+		w.acknowledge(next[*belfryv1.Results](t, after))
+		next[*belfryv1.Offer](t, after) // its partition still stood in line
 		nothing(t, got)
-		w.missing.Store(false)
-		w.acknowledge(next[*belfryv1.Results](t, got))
-		next[*belfryv1.Offer](t, got) // it still stood in line
-		w.close()
+		w.stop(w.worker, w.owners[1])
 	})
 }
 
 func TestAPanicIsAFailedAttempt(t *testing.T) {
-	w, got := stage(t, config(4, delivererFunc(func(_ context.Context, d *belfryv1.Delivery, _ int64) *belfryv1.Result {
+	w, got := stage(t, config(4, delivererFunc(func(_ context.Context, d *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 		panic("cannot deliver with Bearer s3cret-token")
 	})))
 	d := numbered(0, 1)
@@ -358,7 +375,7 @@ func TestAPanicIsAFailedAttempt(t *testing.T) {
 
 // poison is a message that an execution actor does not survive.
 func TestAPanicInTheExecutionActorIsAFailedAttempt(t *testing.T) {
-	w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, _ *belfryv1.Delivery, _ int64) *belfryv1.Result {
+	w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, _ *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 		<-ctx.Done() // cancelled when the actor is stopped
 		return &belfryv1.Result{}
 	})))
@@ -384,11 +401,11 @@ func TestAPanicInTheExecutionActorIsAFailedAttempt(t *testing.T) {
 // reported, what ran is unknown, and later work is taken.
 func TestTheWorkerRestartsWithWhatItHolds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w, got := stage(t, config(3, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64) *belfryv1.Result {
+		w, got := stage(t, config(3, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 			if d.GetExecutionId() == "p0-2" {
 				<-ctx.Done()
 			}
-			return success(ctx, d, 0)
+			return success(ctx, d, 0, nil)
 		})))
 		w.dispatch(0, numbered(0, 1), numbered(0, 2))
 		next[*belfryv1.Results](t, got)
@@ -434,9 +451,9 @@ func TestAWorkerThatAlwaysPanicsIsGivenUpAndReported(t *testing.T) {
 
 func TestDrainLetsCallsFinish(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64) *belfryv1.Result {
+		w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 			time.Sleep(3 * time.Second) // of the bubble's clock
-			return success(ctx, d, 0)
+			return success(ctx, d, 0, nil)
 		})))
 		w.dispatch(0, numbered(0, 1))
 		synctest.Wait()
@@ -466,7 +483,7 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 
 func TestDrainCutsWhatDoesNotFinish(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64) *belfryv1.Result {
+		w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, d *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 			<-ctx.Done()
 			return &belfryv1.Result{Outcome: unknownOutcome, Error: context.Cause(ctx).Error()}
 		})))
@@ -492,7 +509,7 @@ func TestDrainCutsWhatDoesNotFinish(t *testing.T) {
 }
 
 func TestDrainWithoutAWorker(t *testing.T) {
-	f := factory()
+	f := factory(nil)
 	if _, err := Drain(f.System(), actor.NewPID(f.System().Address(), "nobody"), time.Millisecond); !errors.Is(err, actor.ErrDeadLetter) {
 		t.Errorf("err = %v", err)
 	}
@@ -502,7 +519,7 @@ func TestDrainWithoutAWorker(t *testing.T) {
 func TestStoppingTheWorkerStopsItsCalls(t *testing.T) {
 	var running atomic.Int32
 	begun, cancelled := make(chan struct{}, 10), make(chan struct{}, 10)
-	w, _ := stage(t, config(10, delivererFunc(func(ctx context.Context, _ *belfryv1.Delivery, _ int64) *belfryv1.Result {
+	w, _ := stage(t, config(10, delivererFunc(func(ctx context.Context, _ *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
 		running.Add(1)
 		begun <- struct{}{}
 		<-ctx.Done()
@@ -534,7 +551,7 @@ func TestConfigNamesTheWrongField(t *testing.T) {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
-		if _, err := NewWorker(factory(), c); err == nil {
+		if _, err := NewWorker(factory(nil), c); err == nil {
 			t.Errorf("%s: a worker was made", field)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,8 @@ const storeTimeout = 10 * time.Second
 // Shell is what an owner's actor needs beside its state.
 type Shell struct {
 	Store   persistence.Store
-	Worker  func() *actor.PID // where deliveries go
+	Alive   func() bool          // false: the node cannot be sure that it still owns anything, and no delivery is sent; nil: it always can
+	Stamp   func(WorkerID) int64 // the worker's own newest stamp, for its deliveries; nil or 0: they need none
 	Publish func(*belfryv1.Event)
 	Fenced  func(holder persistence.Fence) // if set, told when another owner took the partition
 	Metrics *Metrics
@@ -51,27 +53,41 @@ type owner struct {
 	wakeAt time.Time // zero: no wake-up is wanted
 	timed  bool      // the timer is set for wakeAt. It runs on the monotonic clock, so after a backward step it fires too early and is set again.
 
+	workers map[WorkerID]*actor.PID // of the live ones
 	refs    map[Ref]*actor.PID
 	last    Ref
+	next    string // who is to own the partition next, once it is given up
+	givenUp bool
 	stats   *atomic.Pointer[Stats]
 	shown   time.Time
 	changed bool // since then
 	panics  int  // of the state, as far as they are logged
 }
 
-// Messages of the owner to itself. A full mailbox still takes them.
+// Messages of the owner to itself, from its host, and to its host. A full
+// mailbox still takes them.
 type (
 	wake   struct{}
 	stored struct{ event Event }
 	poke   struct{} // the clock was stepped, or the process stood still
+
+	workersChanged struct{ list []Worker } // see Workers
+	yield          struct{ next string }   // give the partition up; next may own it then
+	yielded        struct {                // everything is durable under the fence
+		partition int32
+		fence     persistence.Fence
+	}
 )
 
-func (wake) Reserved()   {}
-func (stored) Reserved() {}
-func (poke) Reserved()   {}
+func (wake) Reserved()           {}
+func (stored) Reserved()         {}
+func (poke) Reserved()           {}
+func (workersChanged) Reserved() {}
+func (yield) Reserved()          {}
+func (yielded) Reserved()        {}
 
 func newOwner(sh Shell, part int32, state *State, stats *atomic.Pointer[Stats]) actor.Actor {
-	return &owner{Shell: sh, state: state, part: part, refs: map[Ref]*actor.PID{}, stats: stats}
+	return &owner{Shell: sh, state: state, part: part, workers: map[WorkerID]*actor.PID{}, refs: map[Ref]*actor.PID{}, stats: stats}
 }
 
 // Receive is the table of what an owner understands.
@@ -87,24 +103,98 @@ func (o *owner) Receive(ctx actor.Context) {
 		o.step(ctx, Tick{})
 	case stored:
 		o.step(ctx, m.event)
+	case workersChanged:
+		o.setWorkers(ctx, m.list)
+	case yield:
+		o.next, o.givenUp = m.next, true
+		o.step(ctx, Yield{})
+	case *belfryv1.Results:
+		o.step(ctx, Reported{WorkerIDOf(ctx.Sender()), m.GetResults()})
+	case *belfryv1.Busy:
+		o.step(ctx, Busied{WorkerIDOf(ctx.Sender()), m.GetNumber(), m.GetDeliveries()})
+	case *belfryv1.Offer:
+		o.step(ctx, Offered{WorkerIDOf(ctx.Sender()), m.GetId(), int(m.GetSlots())})
+	case *belfryv1.Begun:
+		o.step(ctx, Begun{WorkerIDOf(ctx.Sender()), m.GetDeliveries()})
+	case *belfryv1.Holds:
+		if m.GetEpoch() == o.state.life {
+			o.step(ctx, Holds{WorkerIDOf(ctx.Sender()), m.GetDeliveries()})
+		}
+	case *actor.DeadLetterResponse:
+		// The worker turned a message away, or is being restarted: deliveries are
+		// sent again after their timeout, acknowledgements with the next result.
+	default:
+		o.asked(ctx)
+	}
+}
+
+// asked takes requests. Once the partition is given up they are the next
+// owner's.
+func (o *owner) asked(ctx actor.Context) {
+	if o.givenUp {
+		if ctx.Sender() != nil {
+			ctx.Respond(&belfryv1.NotOwner{Partition: o.part, Node: o.next})
+		}
+		return
+	}
+	switch m := ctx.Message().(type) {
 	case *belfryv1.Command:
 		o.step(ctx, Asked{Ref: o.ref(ctx), Commands: []*belfryv1.Command{m}, Single: true})
 	case *belfryv1.Commands:
 		o.step(ctx, Asked{Ref: o.ref(ctx), Commands: m.GetCommands()})
 	case *belfryv1.Describe:
 		o.step(ctx, Described{Ref: o.ref(ctx), JobID: m.GetJobId()})
-	case *belfryv1.Results:
-		o.step(ctx, Reported{m.GetResults()})
-	case *belfryv1.Busy:
-		o.step(ctx, Busied{m.GetDeliveries()})
-	case *belfryv1.Offer:
-		o.step(ctx, Offered{m.GetId(), int(m.GetSlots())})
-	case *actor.DeadLetterResponse:
-		// The worker turned a message away, or is being restarted: deliveries are
-		// sent again after their timeout, acknowledgements with the next result.
+	case *belfryv1.GetJob:
+		o.read(ctx, func(ctx context.Context) proto.Message { return o.getJob(ctx, m) })
+	case *belfryv1.ListExecutions:
+		o.read(ctx, func(ctx context.Context) proto.Message { return o.listExecutions(ctx, m) })
 	default:
 		o.Log.Warn("message of an unknown type", "type", fmt.Sprintf("%T", m))
 	}
+}
+
+// WorkerIDOf names the worker behind a PID; "" when there is none.
+func WorkerIDOf(pid *actor.PID) WorkerID {
+	if pid == nil {
+		return ""
+	}
+	return WorkerID(pid.GetAddress() + "/" + pid.GetId())
+}
+
+// pid is the actor that a worker's name names. Also one that is not live any
+// more may be owed an acknowledgement.
+func (id WorkerID) pid() *actor.PID {
+	address, name, _ := strings.Cut(string(id), "/")
+	return actor.NewPID(address, name)
+}
+
+func (o *owner) setWorkers(ctx actor.Context, list []Worker) {
+	clear(o.workers)
+	for _, w := range list {
+		o.workers[w.ID] = w.ID.pid()
+	}
+	o.step(ctx, Workers{list})
+}
+
+func (o *owner) tell(ctx actor.Context, to WorkerID, message any) {
+	pid := o.workers[to]
+	if pid == nil {
+		pid = to.pid()
+	}
+	ctx.Request(pid, message)
+}
+
+// send hands deliveries over, unless the node may have lost the partition
+// without knowing: then they go back to the state.
+func (o *owner) send(ctx actor.Context, e Send) {
+	if o.Alive != nil && !o.Alive() {
+		o.root.Send(o.self, stored{Withheld(e)})
+		return
+	}
+	if o.Stamp != nil {
+		e.Dispatch.Stamp = o.Stamp(e.To)
+	}
+	o.tell(ctx, e.To, e.Dispatch)
 }
 
 func (o *owner) start(ctx actor.Context) {
@@ -199,14 +289,20 @@ func (o *owner) carry(ctx actor.Context, effects []Effect) {
 		case Recall:
 			o.recall(e)
 		case Send:
-			ctx.Request(o.Worker(), e.Dispatch)
+			o.send(ctx, e)
+		case Inquire:
+			o.tell(ctx, e.To, &belfryv1.Inquire{Partition: o.part, Epoch: o.state.life})
 		case Acknowledge:
-			ctx.Request(o.Worker(), &belfryv1.Acks{Deliveries: e.Refs})
+			o.tell(ctx, e.To, &belfryv1.Acks{Deliveries: e.Refs})
 		case Publish:
 			o.Metrics.observe(e.Event)
 			o.Publish(e.Event)
 		case Expire:
 			o.expire(e.Before)
+		case Yielded:
+			if host := ctx.Parent(); host != nil {
+				ctx.Send(host, yielded{o.part, e.Fence})
+			}
 		case Stop:
 			o.lost(e)
 			ctx.Stop(o.self)

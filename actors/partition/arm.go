@@ -45,24 +45,28 @@ func (s *State) armLooked(judge bool) {
 		case away:
 			s.held = append(s.held, j)
 		default:
-			s.guard(j.id, func() { s.armDue(j, judge) })
+			s.guard(j.id, func() { s.armDue(j, ahead, judge) })
 		}
 	}
 }
 
 // judgeHeld arms what came due while the store was away.
 func (s *State) judgeHeld() {
-	held := s.held
+	if s.yielding {
+		return // what is not armed is the next owner's
+	}
+	held, ahead := s.held, s.armAhead()
 	s.held = nil
 	for _, j := range held {
 		if j.status == job.Active && j.next != 0 && s.jobs[j.id] == j {
-			s.guard(j.id, func() { s.armDue(j, true) })
+			s.guard(j.id, func() { s.armDue(j, ahead, true) })
 		}
 	}
 }
 
-// armDue makes the next slots of a job durable.
-func (s *State) armDue(j *jobRec, judge bool) {
+// armDue makes the next slots of a job durable, those due within ahead. The
+// caller fixes ahead: each job that is armed leaves fewer due soon.
+func (s *State) armDue(j *jobRec, ahead int64, judge bool) {
 	sp, sched, err := s.planOf(j)
 	if err != nil {
 		s.fault(j, err.Error())
@@ -73,7 +77,7 @@ func (s *State) armDue(j *jobRec, judge bool) {
 		err = s.judgeGap(c, j, sp, sched, "outage")
 	}
 	if err == nil {
-		err = s.arm(c, j, sp, sched)
+		err = s.armWithin(c, j, sp, sched, ahead)
 	}
 	if err != nil {
 		s.takeBack(c)
@@ -100,7 +104,7 @@ func (s *State) takeBack(c *change) {
 func (s *State) judgeFull() {
 	for _, j := range s.jobs {
 		if j.status == job.Active && j.past != nil && j.past.backlog != 0 && j.past.backlog <= s.now {
-			s.guard(j.id, func() { s.armDue(j, true) })
+			s.guard(j.id, func() { s.armDue(j, s.armAhead(), true) })
 		}
 	}
 }
@@ -152,11 +156,16 @@ func (s *State) trimCatchUp(c *change, j *jobRec, sched *job.Schedule, policy jo
 	}
 }
 
-// arm makes durable what is due within the arm-ahead: first the live slots, then
-// what is left of a catch-up, in half of the places.
+// arm makes durable what is due within the arm-ahead.
 func (s *State) arm(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
+	return s.armWithin(c, j, sp, sched, s.armAhead())
+}
+
+// armWithin makes durable what is due within ahead: first the live slots, then
+// what is left of a catch-up, in half of the places.
+func (s *State) armWithin(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, ahead int64) error {
 	limit := int(sp.GetMaxOutstanding())
-	if err := s.armLive(c, j, sp, sched, s.now+s.armAhead()); err != nil {
+	if err := s.armLive(c, j, sp, sched, s.now+ahead); err != nil {
 		return err
 	}
 	s.armCatchUp(c, j, sp, sched, max(limit/2, 1))

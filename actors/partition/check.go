@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/belfry-scheduler/belfry/messages/job"
 )
@@ -42,8 +44,65 @@ func (s *State) check() error {
 	if soon != s.soon {
 		return fmt.Errorf("%d jobs are counted as due soon, and there are %d", s.soon, soon)
 	}
-	if q := &s.queue; q.flying == nil && len(q.waiting) > 0 {
-		return fmt.Errorf("%d changes wait and no batch is out", len(q.waiting))
+	untold := 0
+	for _, w := range s.workers {
+		if !w.told {
+			untold++
+		}
+	}
+	if untold != s.untold {
+		return fmt.Errorf("%d workers are counted as not asked yet, and there are %d", s.untold, untold)
+	}
+	if len(s.again) > 0 || len(s.acks) > 0 {
+		return fmt.Errorf("%d repeats and %d acknowledgements are left from the step", len(s.again), len(s.acks))
+	}
+	return s.queue.check()
+}
+
+// check: changes of a job are in the order in which they were made, from the
+// batch in flight to the ends of the lines, and those in line are in one line.
+func (q *queue) check() error {
+	w := &q.lines
+	if q.flying == nil && w.len() > 0 {
+		return fmt.Errorf("%d changes wait and no batch is out", w.len())
+	}
+	last := map[string]int64{}
+	jobs := map[string]standing{}
+	lines := [][]*change{w.again, w.commands, w.executions}
+	if q.flying != nil {
+		lines = append([][]*change{q.flying.changes}, lines...)
+	}
+	for i, line := range lines {
+		inLine := len(lines)-i <= 2
+		for _, c := range line {
+			if err := c.check(); err != nil {
+				return fmt.Errorf("change %d: %w", c.number, err)
+			}
+			if c.number <= last[c.id] {
+				return fmt.Errorf("change %d of job %q is before change %d", last[c.id], c.id, c.number)
+			}
+			last[c.id] = c.number
+			if inLine {
+				jobs[c.id] = standing{jobs[c.id].n + 1, i == len(lines)-2}
+			}
+		}
+	}
+	if !maps.Equal(jobs, w.jobs) {
+		return fmt.Errorf("in line are %v, and it is known of %v", jobs, w.jobs)
+	}
+	return nil
+}
+
+func (c *change) check() error {
+	for _, r := range c.rows {
+		if r.JobID != c.id {
+			return fmt.Errorf("it is of job %q and has a row of job %q", c.id, r.JobID)
+		}
+	}
+	for _, h := range c.history {
+		if h.JobID != c.id {
+			return fmt.Errorf("it is of job %q and has history of job %q", c.id, h.JobID)
+		}
 	}
 	return nil
 }
@@ -77,6 +136,7 @@ func (s *State) checkJob(j *jobRec, held bool) error {
 }
 
 func (s *State) checkFlight(j *jobRec, f *flight) error {
+	named := len(f.epochs) > 0 && f.epochs[len(f.epochs)-1] == s.life
 	switch {
 	case f.job != j || s.running[f.id] != f:
 		return fmt.Errorf("it is not filed under its job and id")
@@ -86,10 +146,32 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 		return fmt.Errorf("it is in phase %d and owes a change: %t", f.phase, f.owed != nil)
 	case f.phase == sent && f.sendAt() > f.sentNow:
 		return fmt.Errorf("it was sent at %d, before %d", f.sentNow, f.sendAt())
-	case (f.phase == waiting || f.phase == sent) && !f.timer.Scheduled():
+	case (f.phase == waiting || f.phase == sent) && !f.timer.Scheduled() && !s.yielding:
 		return fmt.Errorf("nothing will wake it in phase %d", f.phase)
-	case f.phase == sent && (len(f.epochs) == 0 || f.epochs[len(f.epochs)-1] != s.life):
-		return fmt.Errorf("it was sent under an epoch that its row does not name")
+	case f.phase == adopting && s.adoption.over:
+		return fmt.Errorf("it waits for an adoption that is over")
+	case f.phase == queued && !slices.Contains(s.ready.flights, f):
+		return fmt.Errorf("it is queued and not in the queue")
+	case (f.phase == queued || f.tries > 0) && !named:
+		return fmt.Errorf("it is sent under an epoch that its row does not name")
+	}
+	return s.checkWorker(f)
+}
+
+// checkWorker: a flight is with a live worker that it was sent to, or that has
+// said that it has it.
+func (s *State) checkWorker(f *flight) error {
+	switch {
+	case f.phase == sent && f.worker == nil:
+		return fmt.Errorf("it was sent to nobody")
+	case f.worker == nil && (f.confirmed || f.tries > 0 || f.number != 0):
+		return fmt.Errorf("no worker has it, and it remembers one")
+	case f.worker != nil && f.phase != sent && f.phase != committing:
+		return fmt.Errorf("a worker has it in phase %d", f.phase)
+	case f.worker != nil && s.worker(f.worker.ID) != f.worker:
+		return fmt.Errorf("its worker %s is not live", f.worker.ID)
+	case f.worker != nil && !f.confirmed && f.tries == 0:
+		return fmt.Errorf("worker %s has it, and nobody knows why", f.worker.ID)
 	}
 	return nil
 }

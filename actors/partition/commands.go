@@ -26,11 +26,15 @@ func (s *State) asked(e Asked) {
 			continue
 		}
 		c, answer := s.command(cmd)
+		if c == nil {
+			c = s.changeOf(cmd.GetJobId())
+		}
 		answer.CommandId, answer.At = cmd.GetId(), s.now
 		if e.Single && cmd.GetKeyed() && answer.GetRefusal() == nil {
 			s.remember(c, cmd, answer)
 		}
 		c.answers = append(c.answers, answered{e.Ref, i, answer})
+		s.queue.lines.hurry(c.id)
 	}
 	if k.left == 0 && len(e.Commands) == 0 {
 		delete(s.asks, e.Ref)
@@ -46,7 +50,8 @@ func (s *State) turnAway(e Asked) {
 	}
 }
 
-// command decides one command: the change with its effect, and the answer.
+// command decides one command: the change with its effect, nil when there is
+// none, and the answer.
 func (s *State) command(cmd *belfryv1.Command) (*change, *belfryv1.Answer) {
 	id := cmd.GetJobId()
 	if job.PartitionOf(id, s.cfg.Partitions) != s.cfg.Partition {
@@ -90,7 +95,7 @@ func refusal(command string, code belfryv1.Refusal_Code, field, format string, a
 
 // refuse answers without a change of any job.
 func (s *State) refuse(code belfryv1.Refusal_Code, field, format string, args ...any) (*change, *belfryv1.Answer) {
-	return s.change(nil), refusal("", code, field, format, args...)
+	return nil, refusal("", code, field, format, args...)
 }
 
 // jobAnswer shows the job. In a batch it is only named: whoever registers a
@@ -134,7 +139,7 @@ func (s *State) delete(j *jobRec, d *belfryv1.Delete) (*change, *belfryv1.Answer
 func (s *State) pauseAsked(j *jobRec, p *belfryv1.Pause) (*change, *belfryv1.Answer) {
 	switch j.status {
 	case job.Paused:
-		return s.change(nil), s.jobAnswer(j, false)
+		return nil, s.jobAnswer(j, false)
 	case job.Active:
 	default:
 		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "a job in state %s cannot be paused: nothing of it is due", j.status)
@@ -161,7 +166,7 @@ func (s *State) pause(c *change, j *jobRec, reason string) {
 func (s *State) resume(j *jobRec, r *belfryv1.Resume) (*change, *belfryv1.Answer) {
 	switch j.status {
 	case job.Active:
-		return s.change(nil), s.jobAnswer(j, false)
+		return nil, s.jobAnswer(j, false)
 	case job.Paused:
 	default:
 		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "a job in state %s cannot be resumed: register it again with a schedule that comes due", j.status)
@@ -218,7 +223,7 @@ func (s *State) triggerAsked(j *jobRec, command string) (*change, *belfryv1.Answ
 	f.id = job.ManualIDOf(j.id, j.gen, f.hash, time.UnixMilli(s.now))
 	answer := &belfryv1.Answer{Outcome: &belfryv1.Answer_Execution{Execution: &belfryv1.Execution{ExecutionId: f.id, ScheduledFor: f.slot}}}
 	if s.running[f.id] != nil {
-		return s.change(nil), answer
+		return nil, answer
 	}
 	c := s.change(j)
 	s.enter(f, c)

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"time"
 
 	"github.com/belfry-scheduler/belfry/messages"
@@ -10,100 +11,212 @@ import (
 )
 
 const (
-	// sendChunk is how many deliveries one message to the worker carries.
+	// sendChunk is how many deliveries one message to a worker carries.
 	sendChunk = 256
 	// offerWait is how long a busy worker may stay silent before it is tried
-	// again unasked.
+	// again unasked. ms
 	offerWait = int64(2000)
+	// withheldPause is waited before the next try to send, when the node could
+	// not be sure that it still owns anything. ms
+	withheldPause = int64(100)
 )
 
-// dispatch hands what is ready to the worker, unless it was busy and has not
-// offered anything since.
+// dispatch asks again where a worker is silent, and hands what is ready to the
+// first worker that takes it.
 func (s *State) dispatch() {
-	for !s.blocked && len(s.ready.flights) > 0 {
-		s.send(0, sendChunk)
+	s.sendAgain()
+	if s.now < s.quietTill {
+		return
+	}
+	for _, w := range s.workers {
+		for w.open() && len(s.ready.flights) > 0 {
+			s.send(w, 0, sendChunk)
+		}
+	}
+}
+
+// sendAgain repeats deliveries to the workers that may have them.
+func (s *State) sendAgain() {
+	for len(s.again) > 0 {
+		w, chunk := s.again[0].worker, []*flight(nil)
+		s.again = slices.DeleteFunc(s.again, func(f *flight) bool {
+			take := f.worker == w && len(chunk) < sendChunk
+			if take && f.phase == sent {
+				chunk = append(chunk, f)
+			}
+			return take
+		})
+		s.deliver(w, 0, chunk)
 	}
 }
 
 // send hands at most n deliveries over, in answer to an offer when it is not 0.
-func (s *State) send(offer int64, n int) int {
-	d := &belfryv1.Dispatch{Partition: s.cfg.Partition, Epoch: s.life, Offer: offer}
-	for _, f := range s.ready.take(n) {
-		f.phase = sent
-		f.sentNow, f.sentAs = s.now, f.attempt
+func (s *State) send(w *worker, offer int64, n int) int {
+	flights := s.ready.take(n)
+	s.deliver(w, offer, flights)
+	return len(flights)
+}
+
+// deliver sends one Dispatch. One that may be lost is repeated until the worker
+// confirms it. Its number tells the worker which of two came later, and us which
+// one a Busy answers.
+func (s *State) deliver(w *worker, offer int64, flights []*flight) {
+	if len(flights) == 0 && offer == 0 {
+		return
+	}
+	s.dispatches++
+	d := &belfryv1.Dispatch{Partition: s.cfg.Partition, Epoch: s.life, Number: s.dispatches, Offer: offer, Confirm: w.Remote}
+	for _, f := range flights {
+		if f.worker == nil {
+			f.sentNow = s.now
+		}
 		if f.firstSent == 0 {
 			f.firstSent = s.now
 		}
-		s.wheel.Schedule(&f.timer, s.now+f.spec.GetTimeoutMs()+s.cfg.Redeliver.Milliseconds())
+		f.phase, f.worker, f.number = sent, w, s.dispatches
+		f.tries++
+		wait := s.answerTime(f)
+		if w.Remote && !f.confirmed {
+			wait = s.cfg.Confirm.Milliseconds()
+		}
+		s.wheel.Schedule(&f.timer, s.now+wait)
 		d.Deliveries = append(d.Deliveries, &belfryv1.Delivery{
 			ExecutionId: f.id, JobId: f.job.id, Key: f.id, ScheduledFor: f.slot, Due: f.due,
 			Attempt: f.attempt, TimeoutMs: f.spec.GetTimeoutMs(), Target: f.spec.GetTarget(),
 		})
 	}
-	s.emit(Send{d})
-	return len(d.Deliveries)
+	s.emit(Send{To: w.ID, Dispatch: d})
 }
 
 // offered uses the slots that a busy worker has now. The answer is due also
 // when nothing waits any more, so that the slots are not kept for us.
 func (s *State) offered(e Offered) {
-	used := s.send(e.ID, e.Slots)
-	s.blocked = used == e.Slots // more may wait: the worker offers again
-	s.blockedTill = s.now + offerWait
+	w := s.worker(e.From)
+	if w == nil {
+		s.deliver(&worker{Worker: Worker{ID: e.From}}, e.ID, nil)
+		return
+	}
+	slots := e.Slots
+	if w.Draining || s.now < s.quietTill {
+		slots = 0
+	}
+	w.blocked = false
+	if used := s.send(w, e.ID, slots); used == e.Slots {
+		s.block(w) // more may wait: the worker offers again
+	}
 }
 
-// busied takes back what the worker had no slot for, in the order it was sent.
-func (s *State) busied(refs []*belfryv1.DeliveryRef) {
+// busied takes back what a worker had no slot for. A Busy that is not about the
+// newest dispatch of a delivery says nothing: the worker may have begun that one.
+func (s *State) busied(e Busied) {
 	var back []*flight
-	for _, r := range refs {
+	for _, r := range e.Deliveries {
 		f := s.running[r.GetExecutionId()]
-		if f == nil || f.phase != sent || f.attempt != r.GetAttempt() {
+		if f == nil || f.attempt != r.GetAttempt() || f.worker == nil || f.worker.ID != e.From || e.Number != 0 && e.Number != f.number {
 			continue
 		}
-		if f.orphaned() { // deleted on the way to the worker, which has not begun it
-			f.sentAs = 0
+		back = append(back, f)
+	}
+	s.giveBack(back)
+	if w := s.worker(e.From); w != nil {
+		s.block(w)
+	}
+}
+
+// withheld takes back what was not sent, unless it had been sent before.
+func (s *State) withheld(e Withheld) {
+	var back []*flight
+	for _, x := range e.Dispatch.GetDeliveries() {
+		f := s.running[x.GetExecutionId()]
+		if f == nil || f.worker == nil || f.worker.ID != e.To || f.number != e.Dispatch.GetNumber() {
+			continue
+		}
+		if f.tries--; f.tries == 0 && !f.confirmed {
+			back = append(back, f)
+		}
+	}
+	s.giveBack(back)
+	s.quietTill = s.now + withheldPause
+}
+
+// giveBack returns flights that their worker does not have to the queue, in the
+// order in which they were sent.
+func (s *State) giveBack(flights []*flight) {
+	var back []*flight
+	for _, f := range flights {
+		f.leave()
+		switch {
+		case f.phase != sent: // it goes on when its row is durable
+		case f.orphaned(): // deleted on the way to the worker
 			c := s.change(f.job)
 			s.end(c, f, ending{status: job.Cancelled, reason: "the job was deleted", finished: s.now})
 			c.row(s.row(f.job, nil))
-			continue
+		case f.epochs[len(f.epochs)-1] != s.life:
+			s.becomeReady(f)
+		default:
+			s.wheel.Cancel(&f.timer)
+			f.phase = queued
+			back = append(back, f)
 		}
-		s.wheel.Cancel(&f.timer)
-		f.phase, f.sentAs = queued, 0
-		back = append(back, f)
 	}
 	s.ready.putBack(back)
-	s.blocked = true
-	s.blockedTill = s.now + offerWait
 }
 
-// reported judges results. One that nothing waits for is acknowledged at once,
-// so that the worker forgets it.
-func (s *State) reported(results []*belfryv1.Result) {
-	var unwanted []*belfryv1.DeliveryRef
-	for _, r := range results {
+// reported judges results. One that nothing waits for is acknowledged once all
+// that is known of its job is durable, so that the worker forgets it.
+func (s *State) reported(e Reported) {
+	for _, r := range e.Results {
 		ref := &belfryv1.DeliveryRef{ExecutionId: r.GetExecutionId(), Attempt: r.GetAttempt()}
+		a := ack{e.From, ref}
 		f := s.running[r.GetExecutionId()]
 		switch {
 		case s.deciding[keyOfResult(ref)]:
 			// Its batch is on the way, and the acknowledgement follows that.
-		case f == nil || r.GetAttempt() != f.attempt && r.GetOutcome() != belfryv1.Result_OUTCOME_SUCCEEDED:
-			unwanted = append(unwanted, ref)
-		case f.phase == committing && f.attempt == r.GetAttempt():
-			// Sent by a former owner; our own row is on its way, and the worker
-			// reports again.
+		case r.GetEpoch() > s.life:
+			// A later owner sent it and waits for it.
+		case f == nil || !wanted(f, r, e.From):
+			c := s.changeOf(r.GetJobId())
+			c.acks = append(c.acks, a)
 		default:
 			decide := func() {
 				c := s.judge(f, r)
-				c.acks = append(c.acks, ref)
+				c.acks = append(c.acks, a)
 				s.deciding[keyOfResult(ref)] = true
 			}
 			if !s.guard(f.job.id, decide) {
-				unwanted = append(unwanted, ref)
+				c := s.changeOf(r.GetJobId())
+				c.acks = append(c.acks, a)
 			}
 		}
 	}
-	if len(unwanted) > 0 {
-		s.emit(Acknowledge{unwanted})
+}
+
+// wanted tells whether a result decides anything: a success always, a failure
+// only when it is of the current attempt and no other worker is at it.
+func wanted(f *flight, r *belfryv1.Result, from WorkerID) bool {
+	if r.GetOutcome() == belfryv1.Result_OUTCOME_SUCCEEDED {
+		return true
+	}
+	return r.GetAttempt() == f.attempt && (f.worker == nil || f.worker.ID == from)
+}
+
+// ack is what a worker is told about a result of its.
+type ack struct {
+	to  WorkerID
+	ref *belfryv1.DeliveryRef
+}
+
+// acknowledge tells the workers which of their results they may forget.
+func (s *State) acknowledge() {
+	for len(s.acks) > 0 {
+		to, refs := s.acks[0].to, []*belfryv1.DeliveryRef(nil)
+		s.acks = slices.DeleteFunc(s.acks, func(a ack) bool {
+			if a.to == to {
+				refs = append(refs, a.ref)
+			}
+			return a.to == to
+		})
+		s.emit(Acknowledge{To: to, Refs: refs})
 	}
 }
 
@@ -123,7 +236,7 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 		s.ready.remove(f)
 	}
 	s.wheel.Cancel(&f.timer)
-	if r.GetAttempt() < f.attempt && !f.begun() {
+	if r.GetAttempt() < f.attempt && !s.perhapsSent(f) {
 		f.attempt = r.GetAttempt() // the next one was never sent
 	}
 	if f.attempt == 1 && r.GetSentAt() != 0 {
@@ -131,7 +244,7 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 	}
 	c := s.change(f.job)
 	line := s.attemptLine(f, r)
-	s.recordLost(c, f, line.epoch)
+	s.recordLost(c, f, line)
 	switch {
 	case r.GetOutcome() == belfryv1.Result_OUTCOME_SUCCEEDED:
 		s.end(c, f, ending{status: job.Succeeded, finished: r.GetFinishedAt(), last: line})
@@ -165,11 +278,13 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 	if line != nil {
 		line.write(c, f)
 	} else {
-		s.recordLost(c, f, 0)
+		s.recordLost(c, f, nil)
 	}
 	f.attempt++
 	f.retryAt = v.RetryAt.UnixMilli()
 	f.epochs = []int64{s.life}
+	f.leave()
+	f.strays = false
 	f.lastError = s.shortError(f.job, r.GetError())
 	f.commitWith(c)
 	s.wheel.Schedule(&f.timer, f.retryAt)
@@ -192,16 +307,23 @@ func (s *State) shortError(j *jobRec, text string) string {
 func (s *State) described(e Described) {
 	d := &belfryv1.Description{}
 	if j := s.jobs[e.JobID]; j != nil {
-		queuedUp := 0
+		queuedUp, unsure := 0, 0
 		for _, f := range j.flights() {
 			switch {
-			case f.begun() && f.phase != judged:
+			case f.worker != nil:
 				d.Running = append(d.Running, &belfryv1.Description_Running{ExecutionId: f.id, Attempt: f.attempt, SentAt: f.sentNow})
 			case f.phase == queued:
 				queuedUp++
+			case f.phase == adopting:
+				unsure++
 			}
 		}
-		if queuedUp > 0 {
+		switch {
+		case unsure > 0:
+			d.Waiting = "waiting: the workers are asked what they have of the former owner"
+		case queuedUp > 0 && len(s.workers) == 0:
+			d.Waiting = "waiting: there is no worker"
+		case queuedUp > 0:
 			d.Waiting = "waiting: all worker slots are in use"
 		}
 	}

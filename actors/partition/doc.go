@@ -23,6 +23,11 @@
 // rolled back. A batch refused for its content is halved until one change is
 // found, and that marks one job as faulty.
 //
+// Changes that answer a command stand in a line of their own, so that an answer
+// does not wait for all executions of a spike; batches take from both lines
+// alike and have as many rows as the store takes in a quarter of a second. The
+// changes of one job keep their order (see lines).
+//
 // # A slot's way
 //
 //	next_run_at ─arm_ahead before─▶ armed (durable) ─due─▶ ready ─▶ sent

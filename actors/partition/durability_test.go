@@ -43,7 +43,7 @@ func TestResultIsAcknowledgedWhenItIsDurable(t *testing.T) {
 		w.held = append(w.held, r)
 		release := w.stall()
 		for range 3 {
-			w.step(Reported{[]*belfryv1.Result{r}})
+			w.step(Reported{w.worker, []*belfryv1.Result{r}})
 		}
 		if len(w.held) != 1 {
 			t.Errorf("%s: acknowledged before it is durable", name)
@@ -107,8 +107,8 @@ func TestNothingBeginsAfterDelete(t *testing.T) {
 	d := w.deliveries[0]
 	w.running = map[string]*job1{} // it is still on its way to the worker
 	w.ask(&belfryv1.Command{JobId: "a", Action: &belfryv1.Command_Delete{Delete: &belfryv1.Delete{}}})
-	w.step(Busied{[]*belfryv1.DeliveryRef{{ExecutionId: d.id, Attempt: d.attempt}}})
-	w.step(Offered{ID: 1, Slots: 10})
+	w.step(Busied{From: w.worker, Deliveries: []*belfryv1.DeliveryRef{{ExecutionId: d.id, Attempt: d.attempt}}})
+	w.step(Offered{From: w.worker, ID: 1, Slots: 10})
 	w.advance(time.Minute)
 	if n := len(w.deliveries); n != 1 {
 		t.Errorf("%d deliveries", n)

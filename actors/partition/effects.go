@@ -39,14 +39,26 @@ type (
 		Command *belfryv1.Command
 		Slice   int16
 	}
-	// Send hands deliveries to the worker.
-	Send struct{ Dispatch *belfryv1.Dispatch }
-	// Acknowledge tells the worker that results are recorded.
-	Acknowledge struct{ Refs []*belfryv1.DeliveryRef }
+	// Send hands deliveries to a worker. What is not sent after all comes back
+	// as Withheld.
+	Send struct {
+		To       WorkerID
+		Dispatch *belfryv1.Dispatch
+	}
+	// Inquire asks a worker what it holds of the partition; answered by Holds.
+	Inquire struct{ To WorkerID }
+	// Acknowledge tells a worker that its results are recorded.
+	Acknowledge struct {
+		To   WorkerID
+		Refs []*belfryv1.DeliveryRef
+	}
 	// Publish tells whoever watches.
 	Publish struct{ Event *belfryv1.Event }
 	// Expire drops the history of the days before.
 	Expire struct{ Before job.Day }
+	// Yielded says that everything is durable under Fence, after a Yield. It is
+	// the last effect of a state.
+	Yielded struct{ Fence persistence.Fence }
 	// Stop ends this ownership: Holder has the partition, or what the store
 	// answered cannot be (then Fault says what).
 	Stop struct {
@@ -60,7 +72,9 @@ func (Settle) effect()      {}
 func (Reply) effect()       {}
 func (Recall) effect()      {}
 func (Send) effect()        {}
+func (Inquire) effect()     {}
 func (Acknowledge) effect() {}
 func (Publish) effect()     {}
 func (Expire) effect()      {}
+func (Yielded) effect()     {}
 func (Stop) effect()        {}

@@ -50,17 +50,60 @@ type (
 	// Fenced says that another owner has the partition.
 	Fenced struct{ Holder persistence.Fence }
 
+	// Workers is who makes deliveries now, in the order in which this partition
+	// prefers them. One that is not in the list any more is dead, or cannot be
+	// reached, which is the same to whoever waits for it.
+	Workers struct{ List []Worker }
 	// Reported brings results of deliveries. Each is acknowledged once it is
-	// durable, or at once when nothing waits for it.
-	Reported struct{ Results []*belfryv1.Result }
-	// Busied gives deliveries back that a worker had no slot for.
-	Busied struct{ Deliveries []*belfryv1.DeliveryRef }
+	// durable, or, when nothing waits for it, what is known instead.
+	Reported struct {
+		From    WorkerID
+		Results []*belfryv1.Result
+	}
+	// Busied gives deliveries back that a worker had no slot for. Number is of
+	// their Dispatch; 0: a worker gives back what it had begun and has not sent.
+	Busied struct {
+		From       WorkerID
+		Number     int64
+		Deliveries []*belfryv1.DeliveryRef
+	}
 	// Offered promises slots of a worker that was busy.
 	Offered struct {
+		From  WorkerID
 		ID    int64
 		Slots int
 	}
+	// Begun says that a worker has deliveries.
+	Begun struct {
+		From       WorkerID
+		Deliveries []*belfryv1.DeliveryRef
+	}
+	// Holds answers an Inquire with all that a worker has of the partition.
+	Holds struct {
+		From       WorkerID
+		Deliveries []*belfryv1.DeliveryRef
+	}
+	// Withheld gives a Dispatch back that was not sent, because the node could
+	// not be sure that it still owns anything.
+	Withheld struct {
+		To       WorkerID
+		Dispatch *belfryv1.Dispatch
+	}
+
+	// Yield gives the partition up: nothing is taken, armed or sent any more,
+	// and Yielded follows when all that was decided is durable.
+	Yield struct{}
 )
+
+// WorkerID names one incarnation of a worker: the address and id of its actor.
+type WorkerID string
+
+// Worker is a live worker as the owner of a partition sees it.
+type Worker struct {
+	ID       WorkerID
+	Remote   bool // messages to and from it may be lost
+	Draining bool // it keeps what it has and takes nothing new
+}
 
 func (Tick) event()        {}
 func (Asked) event()       {}
@@ -71,9 +114,14 @@ func (Unavailable) event() {}
 func (InDoubt) event()     {}
 func (Settled) event()     {}
 func (Fenced) event()      {}
+func (Workers) event()     {}
 func (Reported) event()    {}
 func (Busied) event()      {}
 func (Offered) event()     {}
+func (Begun) event()       {}
+func (Holds) event()       {}
+func (Withheld) event()    {}
+func (Yield) event()       {}
 
 // Ref names whoever waits for a Reply. Step only carries it.
 type Ref uint64

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"time"
 
 	"github.com/belfry-scheduler/belfry/actors/wheel"
@@ -17,8 +18,9 @@ type phase byte
 const (
 	committing phase = iota // its row is not durable yet
 	waiting                 // durable; its timer runs
-	queued                  // due, waits for the worker
-	sent                    // with the worker
+	adopting                // due, perhaps with a worker that a former owner sent it to
+	queued                  // due, waits for a worker with a slot
+	sent                    // with a worker, as far as we know
 	judged                  // its result is decided and not durable yet
 )
 
@@ -46,8 +48,14 @@ type flight struct {
 	phase     phase
 	owed      *change // while committing: the change that makes it durable
 	firstSent int64
-	sentNow   int64 // when an attempt was sent last
-	sentAs    int32 // its number
+	sentNow   int64 // when the current attempt was sent to its worker
+
+	// Who may have the current attempt, besides the workers of former owners.
+	worker    *worker // that has it; nil: none. Invariant: it is live.
+	confirmed bool    // it has said so
+	number    int64   // of the dispatch that carried it last
+	tries     int     // how often we sent it to that worker; 0: a former owner did
+	strays    bool    // a worker that was lost may have it from us as well
 }
 
 // sendAt is when the current attempt may be sent.
@@ -58,9 +66,32 @@ func (f *flight) sendAt() int64 {
 	return f.due
 }
 
-// begun tells that the worker may have the current attempt, also when it is
-// queued to be sent again.
-func (f *flight) begun() bool { return f.sentAs == f.attempt }
+// begun tells that a worker may have the current attempt just now.
+func (f *flight) begun() bool { return f.worker != nil || f.phase == adopting }
+
+// ours tells that a worker may have got the current attempt from us.
+func (f *flight) ours() bool { return f.tries > 0 || f.strays }
+
+// former tells that a former owner may have sent the current attempt.
+func (f *flight) former(life int64) bool { return len(f.epochs) > 0 && f.epochs[0] != life }
+
+// sentUnder is the epoch under which the current attempt was sent, as far as we
+// know.
+func (f *flight) sentUnder(life int64) int64 {
+	if f.ours() {
+		return life
+	}
+	under := life
+	for _, epoch := range f.epochs {
+		if epoch != life {
+			under = epoch
+		}
+	}
+	return under
+}
+
+// leave notes that the flight's worker does not have it.
+func (f *flight) leave() { f.worker, f.confirmed, f.number, f.tries = nil, false, 0, 0 }
 
 // orphaned tells that the registration it belongs to is gone: it may end, and
 // is not tried again.
@@ -155,40 +186,51 @@ func (s *State) durable(f *flight, c *change) {
 	}
 	f.phase, f.owed = waiting, nil
 	switch {
-	case s.now >= f.sendAt():
+	case s.yielding:
+	case f.worker != nil || s.now >= f.sendAt():
 		s.becomeReady(f)
 	case !f.timer.Scheduled(): // it went off before, and the clock was stepped back
 		s.wheel.Schedule(&f.timer, f.sendAt())
 	}
 }
 
-// flightDue is a flight's timer: it is to be sent, or its answer is overdue.
+// flightDue is a flight's timer: it is to be sent; or its worker has not said
+// that it has it, or has not reported long after the timeout. The worker knows
+// what it holds: sending it the same delivery again begins nothing twice.
 func (s *State) flightDue(f *flight) {
-	switch f.phase {
-	case waiting:
+	if f.phase == waiting || f.phase == sent {
 		s.becomeReady(f)
-	case sent:
-		// The worker has not reported long after the timeout. It knows what it
-		// holds: sending the same delivery again begins nothing twice.
-		f.phase = queued
-		s.ready.push(f)
 	}
 }
 
-// becomeReady queues a due flight for the worker, once its row names the epoch
-// under which it will be sent.
+// becomeReady queues a due flight for a worker, or for the one that has it, once
+// its row names the epoch under which it will be sent.
 func (s *State) becomeReady(f *flight) {
 	s.wheel.Cancel(&f.timer)
-	if f.kind == job.Scheduled && f.gen == f.job.gen {
-		f.job.reached = max(f.job.reached, f.slot)
+	s.reach(f)
+	if !s.adoption.over && f.phase == waiting && f.former(s.life) && f.sendAt() <= s.adoption.sent {
+		s.awaitHolds(f)
+		return
 	}
 	if n := len(f.epochs); n == 0 || f.epochs[n-1] != s.life {
 		f.epochs = append(f.epochs, s.life)
 		f.commitWith(s.change(f.job).row(s.row(f.job, nil)))
 		return
 	}
+	if f.worker != nil {
+		f.phase = sent
+		s.again = append(s.again, f)
+		return
+	}
 	f.phase = queued
 	s.ready.push(f)
+}
+
+// reach notes that a slot is sent: the cursor never moves back behind it.
+func (s *State) reach(f *flight) {
+	if f.kind == job.Scheduled && f.gen == f.job.gen {
+		f.job.reached = max(f.job.reached, f.slot)
+	}
 }
 
 // readyList is what is due, in the order in which it became ready.
@@ -198,7 +240,7 @@ type readyList struct {
 
 func (r *readyList) push(f *flight) { r.flights = append(r.flights, f) }
 
-// putBack returns what the worker had no slot for, ahead of the rest.
+// putBack returns what a worker had no slot for, ahead of the rest.
 func (r *readyList) putBack(fs []*flight) {
 	if len(fs) > 0 {
 		r.flights = append(append(make([]*flight, 0, len(fs)+len(r.flights)), fs...), r.flights...)
@@ -222,10 +264,7 @@ func (r *readyList) take(n int) []*flight {
 }
 
 func (r *readyList) remove(f *flight) {
-	for i, other := range r.flights {
-		if other == f {
-			r.flights = append(append(make([]*flight, 0, len(r.flights)), r.flights[:i]...), r.flights[i+1:]...)
-			return
-		}
+	if i := slices.Index(r.flights, f); i >= 0 {
+		r.flights = slices.Delete(r.flights, i, i+1)
 	}
 }

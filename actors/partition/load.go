@@ -102,6 +102,7 @@ func (s *State) Loaded() {
 	for id, j := range s.jobs {
 		s.guard(id, func() { s.loaded(j) })
 	}
+	slices.SortFunc(s.adoption.flights, inDueOrder)
 	slices.SortStableFunc(s.commands.order, func(a, b remembered) int { return int(a.at - b.at) })
 	s.timeCommandSweep()
 }
@@ -126,32 +127,26 @@ func (s *State) rederive(j *jobRec) {
 	}
 }
 
-// maxLost is how many owners may die over one attempt before it is given up:
-// a payload that kills its sender must not do so for ever.
-const maxLost = 3
-
-// loadedFlights finds the spec of each flight and sets its timer. What was due
-// may have been sent by the former owner: it goes out again under the same
-// attempt number, after that is written.
+// loadedFlights finds the spec of each flight and sets its timer. What is due by
+// now and may have been sent by a former owner waits until the workers have
+// said what they hold. What is not due is nobody's yet: but a former owner that
+// does not know yet that it is one may still send it at its instant, so its row
+// goes on naming that owner, unless it has ended.
 func (s *State) loadedFlights(j *jobRec) {
+	s.adoption.sent = s.now + clockSpread
 	for _, f := range append([]*flight(nil), j.flights()...) {
 		f.spec = s.specOf(j, f.rev)
-		if f.spec == nil {
+		if s.cfg.FormerEnded && f.sendAt() > s.adoption.sent {
+			f.epochs = nil
+		}
+		switch {
+		case f.spec == nil:
 			s.abandon(f, "what it was armed with cannot be read")
-			continue
+		case f.sendAt() <= s.now && f.former(s.life):
+			s.awaitHolds(f)
+		default:
+			s.wheel.Schedule(&f.timer, f.sendAt())
 		}
-		if f.orphaned() {
-			s.abandon(f, "the job was deleted while it ran, and its sender was lost")
-			continue
-		}
-		if f.sendAt() > s.now {
-			f.epochs = nil // nobody can have sent it: it names its sender when it is due
-		}
-		if len(f.epochs) >= maxLost {
-			s.loseAttempt(f)
-			continue
-		}
-		s.wheel.Schedule(&f.timer, f.sendAt())
 	}
 }
 
@@ -166,23 +161,4 @@ func (s *State) specOf(j *jobRec, rev int64) *belfryv1.JobSpec {
 		return nil
 	}
 	return j.past.specs[rev]
-}
-
-// abandon ends an execution that is not sent again.
-func (s *State) abandon(f *flight, reason string) {
-	c := s.change(f.job)
-	s.end(c, f, ending{status: job.Cancelled, reason: reason, finished: s.now})
-	s.settleStatus(c, f.job)
-	c.row(s.row(f.job, nil))
-}
-
-// loseAttempt ends an attempt that as many owners have not survived as are
-// allowed to; the next number follows by the retry policy.
-func (s *State) loseAttempt(f *flight) {
-	c := s.change(f.job)
-	s.retry(c, f, nil, &belfryv1.Result{
-		Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "every sender was lost", FinishedAt: s.now,
-	})
-	s.settleStatus(c, f.job)
-	c.row(s.row(f.job, nil))
 }

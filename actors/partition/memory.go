@@ -76,7 +76,6 @@ func (s *State) timeCommandSweep() {
 // sweepCommands forgets commands past their time, a bounded number a second.
 func (s *State) sweepCommands() {
 	m := &s.commands
-	c := s.change(nil)
 	for len(m.order) > 0 && m.order[0].at+s.cfg.Remember.Milliseconds() <= s.now {
 		if !s.maySweep() {
 			s.wheel.Schedule(&m.timer, s.now+time.Second.Milliseconds())
@@ -85,7 +84,7 @@ func (s *State) sweepCommands() {
 		r := m.order[0]
 		m.order = m.order[1:]
 		delete(m.known, keyOf(r.command))
-		c.row(persistence.Row{Slice: job.SideSliceOffset + s.slice(r.jobID), JobID: r.jobID, Item: persistence.CommandItem(r.command), Delete: true})
+		s.changeOf(r.jobID).row(persistence.Row{Slice: job.SideSliceOffset + s.slice(r.jobID), JobID: r.jobID, Item: persistence.CommandItem(r.command), Delete: true})
 	}
 	s.timeCommandSweep()
 }
@@ -116,7 +115,7 @@ func (s *State) sweepJob(j *jobRec) {
 		s.wheel.Schedule(&j.timer, s.now+time.Second.Milliseconds())
 		return
 	}
-	c := s.change(nil)
+	c := s.changeOf(j.id)
 	for rev := range j.past.specs {
 		r := s.specRow(j.id, rev, nil)
 		r.Delete = true

@@ -118,7 +118,7 @@ func (h *Host) Collect(ch chan<- prometheus.Metric) {
 	for _, state := range []job.Status{job.Active, job.Paused, job.Finished, job.Deleted, job.Faulty} {
 		gauge(jobsDesc, float64(total.Jobs[state]), string(state))
 	}
-	gauge(ownedDesc, float64(h.Owners.Ready()))
+	gauge(ownedDesc, float64(len(h.Routes.Owned())))
 	gauge(overdueDesc, float64(total.Ready))
 	gauge(oldestDesc, total.OldestOverdue.Seconds())
 	gauge(flightDesc, float64(total.InFlight))

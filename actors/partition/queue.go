@@ -14,7 +14,9 @@ import (
 // It is never split over batches.
 type change struct {
 	s       *State
-	job     *jobRec
+	number  int64   // in the order in which changes are made
+	id      string  // of the job. Invariant: all its rows are that job's.
+	job     *jobRec // nil: it may be given up without a mark on the job
 	rows    []persistence.Row
 	history []persistence.HistoryRow
 	after   []Effect
@@ -22,18 +24,26 @@ type change struct {
 	answers []answered
 	bytes   int
 
-	acks      []*belfryv1.DeliveryRef
+	acks      []ack
 	remembers []commandKey // commands whose answer becomes durable with it
 }
 
-// change opens a change of a job at the end of the queue.
+// change opens a change of a job, behind all that it has waiting.
 func (s *State) change(j *jobRec) *change {
-	c := &change{s: s, job: j}
-	s.queue.waiting = append(s.queue.waiting, c)
+	c := s.changeOf(j.id)
+	c.job = j
 	return c
 }
 
-func (c *change) empty() bool { return len(c.rows) == 0 && len(c.history) == 0 }
+// changeOf opens a change for a job id under which there may be no job.
+func (s *State) changeOf(id string) *change {
+	c := &change{s: s, id: id}
+	s.queue.lines.add(c)
+	return c
+}
+
+func (c *change) size() int   { return len(c.rows) + len(c.history) }
+func (c *change) empty() bool { return c.size() == 0 }
 
 func (c *change) row(r persistence.Row) *change {
 	c.bytes += r.Bytes()
@@ -81,12 +91,12 @@ func (p *past) addDay(day, oldest job.Day) {
 // queue is the changes that the store does not have yet, and the one batch
 // that is on its way there.
 type queue struct {
-	fence   persistence.Fence // Invariant: the fence after the last batch known to be applied or dead.
-	waiting []*change
-	flying  *batch // nil: none is out
-	limit   int    // changes in a batch; lowered while a refused one is searched
-	pause   int64  // ms, between repeats of an unanswered request
-	rate    float64
+	fence  persistence.Fence // Invariant: the fence after the last batch known to be applied or dead.
+	lines  lines
+	flying *batch  // nil: none is out
+	limit  int     // changes in a batch; lowered while a refused one is searched
+	pause  int64   // ms, between repeats of an unanswered request
+	rate   float64 // rows/s that the store takes
 }
 
 // batch is a group commit on its way.
@@ -104,10 +114,21 @@ const (
 	firstPause    = 50   // ms
 	longestPause  = 1000 // ms
 	expectedSpeed = 2000 // rows/s of a partition before any is measured: careful
+
+	// batchTime is how long a batch should take at most, in ms: a command waits
+	// for the one that is out and for its own. leastRows is what a batch may have
+	// however slow the store is: fewer make it slower still.
+	batchTime = 250
+	leastRows = 64
 )
 
 func newQueue(f persistence.Fence) queue {
-	return queue{fence: f, limit: noLimit, pause: firstPause, rate: expectedSpeed}
+	return queue{fence: f, lines: lines{jobs: map[string]standing{}}, limit: noLimit, pause: firstPause, rate: expectedSpeed}
+}
+
+// room is how many rows the next batch may have.
+func (q *queue) room() int {
+	return min(max(int(q.rate*batchTime/1000), leastRows), persistence.MaxBatchRows)
 }
 
 // away tells whether the store has been silent too long to count on it.
@@ -128,28 +149,17 @@ func (q *queue) wake() (int64, bool) {
 // flush sends the next batch when none is out.
 func (s *State) flush() {
 	q := &s.queue
-	for q.flying == nil && len(q.waiting) > 0 && q.waiting[0].empty() {
-		c := q.waiting[0] // nothing to write, and all before it is durable
-		q.waiting = q.waiting[1:]
-		s.release(c)
-	}
-	if q.flying != nil || len(q.waiting) == 0 {
+	if q.flying != nil {
 		return
 	}
-	n, rows, bytes := 0, 0, 0
-	for n < len(q.waiting) && n < q.limit {
-		c := q.waiting[n]
-		r := len(c.rows) + len(c.history)
-		if n > 0 && (rows+r > persistence.MaxBatchRows || bytes+c.bytes > persistence.MaxBatchBytes) {
-			break
-		}
-		n, rows, bytes = n+1, rows+r, bytes+c.bytes
+	for c := q.lines.idle(); c != nil; c = q.lines.idle() {
+		s.release(c) // all of its job that was before it is durable
 	}
-	q.flying = &batch{changes: q.waiting[:n:n], op: s.cfg.NewID(), sent: s.now, rows: rows}
-	q.waiting = q.waiting[n:]
-	if len(q.waiting) == 0 {
-		q.waiting = nil // let go of the array
+	changes, rows := q.lines.take(q.limit, q.room())
+	if len(changes) == 0 {
+		return
 	}
+	q.flying = &batch{changes: changes, op: s.cfg.NewID(), sent: s.now, rows: rows}
 	s.sendBatch()
 }
 
@@ -171,17 +181,13 @@ func (s *State) applied(f persistence.Fence) {
 	b := q.flying
 	if b == nil {
 		s.emit(Stop{Fault: "the store reports a batch that was not sent"})
+		s.done = true
 		return
 	}
 	q.fence, q.flying, q.pause, q.limit = f, nil, firstPause, noLimit
 	s.measure(b)
-	var acks []*belfryv1.DeliveryRef
 	for _, c := range b.changes {
 		s.release(c)
-		acks = append(acks, c.acks...)
-	}
-	if len(acks) > 0 {
-		s.emit(Acknowledge{acks})
 	}
 	s.judgeHeld()
 }
@@ -190,7 +196,7 @@ func (s *State) applied(f persistence.Fence) {
 func (s *State) measure(b *batch) {
 	took := max(s.now-b.sent, 1)
 	if b.rows >= 32 { // a small batch says nothing about speed
-		s.queue.rate = 0.8*s.queue.rate + 0.2*float64(b.rows)*1000/float64(took)
+		s.queue.rate = (s.queue.rate + float64(b.rows)*1000/float64(took)) / 2
 	}
 }
 
@@ -209,9 +215,10 @@ func (s *State) release(c *change) {
 	for _, f := range c.flights {
 		s.durable(f, c)
 	}
-	for _, ref := range c.acks {
-		delete(s.deciding, keyOfResult(ref))
+	for _, a := range c.acks {
+		delete(s.deciding, keyOfResult(a.ref))
 	}
+	s.acks = append(s.acks, c.acks...)
 }
 
 // refused halves a batch until the change is found that the store cannot take.
@@ -221,7 +228,7 @@ func (s *State) refused(why string) {
 	q.flying = nil
 	if n := len(b.changes); n > 1 {
 		q.limit = n / 2
-		q.waiting = append(append(make([]*change, 0, n+len(q.waiting)), b.changes...), q.waiting...)
+		q.lines.putBack(b.changes)
 		return
 	}
 	q.limit = noLimit
@@ -238,8 +245,8 @@ func (s *State) reject(c *change, why string) {
 		a.answer = refusal(a.answer.GetCommandId(), belfryv1.Refusal_CODE_INVALID, "", "the store cannot take this job: %s", why)
 		s.answerDurable(a)
 	}
-	for _, ref := range c.acks {
-		delete(s.deciding, keyOfResult(ref)) // reported again, and unwanted then
+	for _, a := range c.acks {
+		delete(s.deciding, keyOfResult(a.ref)) // reported again, and unwanted then
 	}
 	if j := c.job; j != nil && j.status != job.Faulty {
 		j.spec = nil

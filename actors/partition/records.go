@@ -33,15 +33,24 @@ func (l *attemptLine) write(c *change, f *flight) {
 	c.record(f.job, f.slot, f.id, l.number, l.epoch, l.record)
 }
 
-// recordLost writes the lines of the former owners that may have sent the
-// current attempt, save the one whose result is known.
-func (s *State) recordLost(c *change, f *flight, known int64) {
+// recordLost writes a line for every epoch under which the current attempt may
+// have been sent, save the delivery whose line is known. Our own epoch is among
+// them when we did send it.
+func (s *State) recordLost(c *change, f *flight, known *attemptLine) {
 	for _, epoch := range f.epochs {
-		if epoch == s.life || epoch == known {
+		reason := "sender lost"
+		switch {
+		case known != nil && known.number == f.attempt && known.epoch == epoch:
 			continue
+		case epoch == s.life && !f.ours():
+			continue
+		case epoch == s.life && known != nil:
+			reason = "another delivery was answered first"
+		case epoch == s.life:
+			reason = "worker lost"
 		}
 		c.record(f.job, f.slot, f.id, f.attempt, epoch, &belfryv1.Record{
-			Generation: f.gen, Status: string(job.AttemptUnknown), Reason: "sender lost", Due: f.due, Revision: f.rev,
+			Generation: f.gen, Status: string(job.AttemptUnknown), Reason: reason, Due: f.due, Revision: f.rev,
 		})
 	}
 }
@@ -67,7 +76,7 @@ func (s *State) end(c *change, f *flight, e ending) {
 	switch {
 	case e.last == nil:
 		attempts = s.attemptsMade(f)
-		s.recordLost(c, f, 0)
+		s.recordLost(c, f, nil)
 	case e.last.number == 1:
 		epoch = e.last.epoch
 		summary.Outcome, summary.StatusCode, summary.Output = e.last.record.GetStatus(), e.last.record.GetStatusCode(), e.last.record.GetOutput()
@@ -90,15 +99,18 @@ func (s *State) end(c *change, f *flight, e ending) {
 	s.makeRoom(c, j)
 }
 
-// attemptsMade is how many attempts have begun: the current one only if it was
-// sent, by us or perhaps by a former owner.
+// attemptsMade is how many attempts have begun: the current one only if it may
+// have been sent.
 func (s *State) attemptsMade(f *flight) int32 {
-	lost := len(f.epochs) > 0 && f.epochs[0] != s.life
-	if f.begun() || lost {
+	if s.perhapsSent(f) {
 		return f.attempt
 	}
 	return f.attempt - 1
 }
+
+// perhapsSent tells that the current attempt was sent, by us or perhaps by a
+// former owner.
+func (s *State) perhapsSent(f *flight) bool { return f.begun() || f.ours() || f.former(s.life) }
 
 // bury ends an execution as a dead letter, with all that a replay needs.
 func (s *State) bury(c *change, f *flight, e ending) {

@@ -107,7 +107,7 @@ func (s *State) create(j *jobRec, id string, sp *belfryv1.JobSpec, sched *job.Sc
 	if wrong != "" {
 		return s.refuse(belfryv1.Refusal_CODE_INVALID, "schedule_expr", "%s", wrong)
 	}
-	c := s.change(j)
+	c := s.changeOf(id)
 	if j == nil {
 		j = &jobRec{id: id}
 		s.jobs[id] = j
@@ -247,7 +247,7 @@ func (s *State) replacePaused(c *change, j *jobRec, sp *belfryv1.JobSpec, r *bel
 	want := r.GetPaused()
 	turn := want != nil && want.GetPaused() != (j.status == job.Paused)
 	if c == nil && !turn {
-		return s.change(nil), s.jobAnswer(j, false)
+		return nil, s.jobAnswer(j, false)
 	}
 	if c == nil {
 		c = s.change(j)

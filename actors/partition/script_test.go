@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +27,8 @@ func TestScripts(t *testing.T) {
 type script struct {
 	w     *world
 	shown int
+	out   *Commit // while the store is slow: what it has not answered
+	asked []Ref   // commands without an answer
 }
 
 // run carries out one command.
@@ -71,6 +74,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "store":
 		s.storeIs(d.CmdArgs[0].Key)
 		return s.deliveries()
+	case "answered": // by the slow store: whose rows the batch has, and the answers that waited for it
+		return s.answered()
 	case "history":
 		return s.history(d.CmdArgs[0].Key)
 	case "job":
@@ -159,7 +164,8 @@ func (s *script) finishHanging(gone bool) string {
 
 // storeIs says how the store answers from here on.
 func (s *script) storeIs(how string) {
-	verdicts := map[string]verdict{"fine": fine, "unavailable": unavailable, "applies-in-doubt": doubtDone, "loses-in-doubt": doubtDead}
+	s.w.stalled = func(c Commit) { s.out = &c }
+	verdicts := map[string]verdict{"fine": fine, "slow": silent, "unavailable": unavailable, "applies-in-doubt": doubtDone, "loses-in-doubt": doubtDead}
 	v, ok := verdicts[how]
 	if !ok {
 		s.w.t.Fatalf("unknown fate %q of the store", how)
@@ -172,6 +178,31 @@ func (s *script) storeIs(how string) {
 		}
 		return v
 	}
+}
+
+// answered lets the slow store answer.
+func (s *script) answered() string {
+	c := s.out
+	if c == nil {
+		return "no batch is out"
+	}
+	s.out = nil
+	s.w.store.apply(c.Batch)
+	s.w.step(Applied{s.w.store.fence})
+	var b strings.Builder
+	b.WriteString("batch:")
+	for _, r := range c.Batch.Rows {
+		fmt.Fprintf(&b, " %s", r.JobID)
+	}
+	b.WriteByte('\n')
+	s.asked = slices.DeleteFunc(s.asked, func(ref Ref) bool {
+		a, ok := s.w.answers[ref].(*belfryv1.Answer)
+		if ok {
+			fmt.Fprintf(&b, "%s: %s\n", a.GetCommandId(), s.show(a))
+		}
+		return ok
+	})
+	return b.String() + s.deliveries()
 }
 
 func (s *script) show(a *belfryv1.Answer) string {
@@ -189,6 +220,7 @@ func (s *script) show(a *belfryv1.Answer) string {
 	case *belfryv1.Answer_Refusal:
 		return fmt.Sprintf("refused %s: %s", strings.TrimPrefix(o.Refusal.GetCode().String(), "CODE_"), o.Refusal.GetMessage())
 	}
+	s.asked = append(s.asked, s.w.nextRef)
 	return "no answer yet"
 }
 

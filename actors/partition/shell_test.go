@@ -50,12 +50,13 @@ func newShell(t *testing.T) *shell {
 	cfg := DefaultConfig()
 	cfg.Partitions, cfg.Partition, cfg.Node = 16, job.PartitionOf("a", 16), "n1"
 	sh := Shell{
-		Store: st, Worker: func() *actor.PID { return worker }, Publish: func(e *belfryv1.Event) { s.events <- e },
+		Store: st, Publish: func(e *belfryv1.Event) { s.events <- e },
 		Metrics: NewMetrics(prometheus.NewRegistry()), Log: log,
 	}
 	s.owner = newOwner(sh, cfg.Partition, s.acquire(cfg), new(atomic.Pointer[Stats])).(*owner)
 	factory := actors.NewFactory(s.system, log, actors.NewMetrics(nil))
 	s.pid = s.system.Root.Spawn(factory.Props(actors.Partition, func() actor.Actor { return s.owner }))
+	s.system.Root.Send(s.pid, workersChanged{[]Worker{{ID: WorkerIDOf(worker)}}})
 	t.Cleanup(func() {
 		for _, pid := range []*actor.PID{s.pid, worker} {
 			if err := s.system.Root.StopFuture(pid).Wait(); err != nil {

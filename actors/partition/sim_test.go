@@ -2,12 +2,15 @@ package partition
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/belfry-scheduler/belfry/messages"
@@ -45,6 +48,8 @@ type sim struct {
 	lives map[string][]*life
 	acked map[string]bool // ids with an acknowledged registration
 	rough bool            // the store misbehaves just now
+	slow  bool            // it takes its time just now
+	late  *Commit         // what it has not answered yet
 }
 
 // life is one registration as the simulation knows it, for the jobs that it
@@ -64,12 +69,16 @@ func newSim(t *testing.T, seed uint64) *sim {
 		}
 	}
 	s.fate.commit = s.commitFate
+	s.stalled = func(c Commit) { s.late = &c }
 	s.fate.outcome = s.outcome
 	s.fate.busy = func() bool { return s.r.IntN(4) == 0 }
 	return s
 }
 
 func (s *sim) commitFate() verdict {
+	if barrier := s.state.queue.flying.settle != (uuid.UUID{}); s.slow && !barrier && s.r.IntN(4) > 0 {
+		return silent
+	}
 	if !s.rough || s.r.IntN(3) == 0 {
 		return fine
 	}
@@ -92,7 +101,8 @@ func (s *sim) play() {
 	for range 60 {
 		s.act()
 	}
-	s.rough = false
+	s.rough, s.slow = false, false
+	s.answerLate()
 	s.fate.outcome = nil
 	s.fate.busy = nil
 	s.finishAll()
@@ -103,7 +113,10 @@ func (s *sim) play() {
 // act does one random thing.
 func (s *sim) act() {
 	id := s.ids[s.r.IntN(len(s.ids))]
-	switch s.r.IntN(14) {
+	if s.r.IntN(3) == 0 {
+		s.answerLate()
+	}
+	switch s.r.IntN(17) {
 	case 0, 1:
 		s.registerRandom(id)
 	case 2:
@@ -120,6 +133,10 @@ func (s *sim) act() {
 		s.lose(time.Duration(s.r.IntN(300)) * time.Second)
 	case 8:
 		s.finishAll()
+	case 9:
+		s.slow = !s.slow
+	case 10, 11: // too short for the store to be away
+		s.advance(time.Duration(s.r.IntN(700)) * time.Millisecond)
 	default:
 		s.advance(time.Duration(s.r.IntN(120_000)) * time.Millisecond)
 	}
@@ -176,15 +193,30 @@ func (s *sim) deleteJob(id string) {
 	}
 }
 
-// lose kills the owner and starts another after a while.
+// answerLate lets a slow store answer.
+func (s *sim) answerLate() {
+	if c := s.late; c != nil {
+		s.late = nil
+		s.store.apply(c.Batch)
+		s.step(Applied{s.store.fence})
+	}
+}
+
+// lose kills the owner and starts another after a while. What the store has not
+// answered may be in it or not.
 func (s *sim) lose(after time.Duration) {
+	if c := s.late; c != nil && s.r.IntN(2) == 0 {
+		s.store.apply(c.Batch)
+	}
+	s.late = nil
 	s.crash()
 	s.now = s.now.Add(after)
 	s.boot()
 }
 
 func (s *sim) finishAll() {
-	for _, j := range s.running {
+	for _, id := range slices.Sorted(maps.Keys(s.running)) {
+		j := s.running[id]
 		held := false
 		for _, r := range s.held {
 			held = held || r.GetExecutionId() == j.d.GetExecutionId()

@@ -23,6 +23,9 @@ type Config struct {
 	Remember    time.Duration // how long a command is recognised when it is repeated
 	Away        time.Duration // a batch unanswered for this long means that the store is away
 	Redeliver   time.Duration // a delivery unanswered this long after its timeout is sent again
+	Confirm     time.Duration // a delivery that a remote worker has not confirmed is sent again
+	AdoptFor    time.Duration // how long after the acquisition workers may tell what they hold of it: the TTL
+	FormerEnded bool          // the former owner sends nothing any more: it gave the partition up, or its process is known to be gone
 	SweepPerSec int           // rows swept in a second, at most
 
 	// NewID draws the names of batches; random in production, a sequence in tests.
@@ -39,6 +42,8 @@ func DefaultConfig() Config {
 		Remember:    24 * time.Hour,
 		Away:        2 * time.Second,
 		Redeliver:   5 * time.Second,
+		Confirm:     time.Second,
+		AdoptFor:    3 * time.Second,
 		SweepPerSec: 50,
 		NewID:       uuid.New,
 	}
@@ -57,15 +62,24 @@ type State struct {
 
 	lastNumber int64
 	queue      queue
-	ready      readyList // Invariant: durable, due, not sent, in the order they became so.
+	ready      readyList // Invariant: durable, due, with no worker, in the order they became so.
+	again      []*flight // sent, and to be sent once more to their workers in this step
 	held       []*jobRec // due to be armed while the store was away
 	looked     []*jobRec // popped in this step: due within the longest arm-ahead
 	soon       int       // active jobs due within the longest arm-ahead and not yet armed
 	running    map[string]*flight
 	deciding   map[resultKey]bool // results whose batch is on its way: acknowledged when it is durable, not before
 
-	blocked     bool // the worker was busy and has not offered since
-	blockedTill int64
+	acks []ack // to be given in this step
+
+	workers    []*worker // live, in the order in which they are preferred
+	untold     int       // of them have not answered an Inquire
+	adoption   adoption
+	dispatches int64 // so far; the number of the last
+	quietTill  int64 // nothing is sent before
+
+	yielding bool // nothing new is taken any more
+	done     bool // this ownership is over
 
 	asks     map[Ref]*ask
 	single   bool // the commands under way are one: its answer shows the whole job
@@ -98,20 +112,43 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		asks:       map[Ref]*ask{},
 		counts:     map[job.Status]int{},
 	}
+	s.adoption.till = s.now + cfg.AdoptFor.Milliseconds()
 	s.queue = newQueue(fence)
 	s.commands = newMemory()
 	return s
 }
 
 // Step tells the state that something has happened and returns what is to be
-// done about it. The slice is valid until the next Step.
+// done about it. The slice is valid until the next Step. After a Stop or a
+// Yielded nothing is done any more.
 func (s *State) Step(now time.Time, e Event) []Effect {
+	clear(s.out)
+	s.out = s.out[:0]
+	if s.done || s.yielding && !ofStore(e) {
+		return s.out
+	}
 	if back := s.now - now.UnixMilli(); back > 0 {
 		s.rewind(back)
 	}
 	s.now = now.UnixMilli()
-	clear(s.out)
-	s.out = s.out[:0]
+	s.take(e)
+	switch {
+	case s.done:
+	case s.yielding:
+		s.flush()
+		s.acknowledge()
+		s.yielded()
+	default:
+		s.inquire()
+		s.endAdoption()
+		s.dispatch()
+		s.flush()
+		s.acknowledge()
+	}
+	return s.out
+}
+
+func (s *State) take(e Event) {
 	switch e := e.(type) {
 	case Tick:
 		s.tick(e.Judge)
@@ -131,29 +168,51 @@ func (s *State) Step(now time.Time, e Event) []Effect {
 		s.settled(e)
 	case Fenced:
 		s.emit(Stop{Holder: e.Holder})
-		return s.out
+		s.done = true
+	case Workers:
+		s.setWorkers(e.List)
 	case Reported:
-		s.reported(e.Results)
+		s.reported(e)
 	case Busied:
-		s.busied(e.Deliveries)
+		s.busied(e)
 	case Offered:
 		s.offered(e)
+	case Begun:
+		s.begun(e)
+	case Holds:
+		s.holds(e)
+	case Withheld:
+		s.withheld(e)
+	case Yield:
+		s.yielding = true
 	default:
 		panic(fmt.Sprintf("partition: unknown event %T", e))
 	}
-	s.dispatch()
-	s.flush()
-	return s.out
 }
 
 // Wake is when Step wants a Tick: the earliest timer, or the end of a wait.
 func (s *State) Wake() (time.Time, bool) {
-	at, ok := s.wheel.Next()
-	if w, waiting := s.queue.wake(); waiting && (!ok || w < at) {
-		at, ok = w, true
+	var at int64
+	ok := false
+	by := func(t int64, wanted bool) {
+		if wanted && (!ok || t < at) {
+			at, ok = t, true
+		}
 	}
-	if s.blocked && len(s.ready.flights) > 0 && (!ok || s.blockedTill < at) {
-		at, ok = s.blockedTill, true
+	if s.done {
+		return time.Time{}, false
+	}
+	by(s.queue.wake())
+	if !s.yielding {
+		by(s.wheel.Next())
+		by(s.adoption.till, !s.adoption.over)
+		for _, w := range s.workers {
+			by(w.asked+s.inquireEvery(), !w.told)
+			if len(s.ready.flights) > 0 && !w.Draining {
+				by(max(w.till, s.quietTill), w.blocked)
+				by(s.quietTill, !w.blocked)
+			}
+		}
 	}
 	return time.UnixMilli(at), ok
 }
@@ -161,7 +220,17 @@ func (s *State) Wake() (time.Time, bool) {
 // rewind follows a backward step of the clock: what waits for so long goes on
 // waiting for so long, and not until the clock is there again.
 func (s *State) rewind(back int64) {
-	s.blockedTill -= back
+	s.quietTill -= back
+	s.adoption.till -= back
+	for _, w := range s.workers {
+		w.till -= back
+		w.asked -= back
+	}
+	for _, f := range s.running {
+		if f.phase == sent {
+			s.wheel.Schedule(&f.timer, f.timer.At()-back)
+		}
+	}
 	if b := s.queue.flying; b != nil {
 		b.sent -= back
 		if b.retryAt != 0 {
@@ -182,8 +251,11 @@ func (s *State) draw() int64 {
 // tick fires what is due by now.
 func (s *State) tick(judge bool) {
 	s.retryStore()
-	if s.blocked && s.now >= s.blockedTill {
-		s.blocked = false
+	if s.yielding {
+		return
+	}
+	for _, w := range s.workers {
+		w.blocked = w.blocked && s.now < w.till
 	}
 	for {
 		t := s.wheel.Pop(s.now)
@@ -245,7 +317,7 @@ type Stats struct {
 
 // Stats counts what is there now.
 func (s *State) Stats(now time.Time) Stats {
-	st := Stats{Jobs: make(map[job.Status]int, len(s.counts)), InFlight: len(s.running), Ready: len(s.ready.flights), Queued: len(s.queue.waiting)}
+	st := Stats{Jobs: make(map[job.Status]int, len(s.counts)), InFlight: len(s.running), Ready: len(s.ready.flights), Queued: s.queue.lines.len()}
 	for k, v := range s.counts {
 		st.Jobs[k] = v
 	}

@@ -29,6 +29,7 @@ type world struct {
 	fate  fate
 	ids   uint64
 
+	worker     WorkerID // of this process
 	deliveries []delivery
 	running    map[string]*job1 // with the worker, by execution id
 	held       []*belfryv1.Result
@@ -39,6 +40,7 @@ type world struct {
 	stalled    func(Commit)                 // told of commits that get no answer
 	pending    []func()                     // what happens after the step under way
 	stopped    bool
+	unchecked  bool // the test checks the invariants itself, now and then: it has many jobs
 }
 
 // fate decides. The zero value lets everything succeed at once.
@@ -108,7 +110,10 @@ func (w *world) boot() {
 		w.state.LoadRow(w.store.rows[k])
 	}
 	w.state.Loaded()
+	w.ids++
+	w.worker = WorkerID(fmt.Sprint("n1/worker-", w.ids))
 	w.step(Tick{Judge: true})
+	w.step(Workers{[]Worker{{ID: w.worker}}})
 }
 
 // crash ends the process: memory, and all that was running, is gone.
@@ -129,11 +134,17 @@ func (w *world) step(e Event) {
 
 func (w *world) stepNow(e Event) {
 	effects := append([]Effect(nil), w.state.Step(w.now, e)...)
-	if err := w.state.check(); err != nil {
-		w.t.Fatalf("at %s after %T: %v", w.now.Format(time.RFC3339Nano), e, err)
+	if !w.unchecked {
+		w.check(e)
 	}
 	for _, e := range effects {
 		w.carry(e)
+	}
+}
+
+func (w *world) check(after Event) {
+	if err := w.state.check(); err != nil {
+		w.t.Fatalf("at %s after %T: %v", w.now.Format(time.RFC3339Nano), after, err)
 	}
 }
 
@@ -149,6 +160,8 @@ func (w *world) carry(e Effect) {
 		w.answers[e.To] = w.recall(e)
 	case Send:
 		w.dispatch(e.Dispatch)
+	case Inquire:
+		w.pending = append(w.pending, func() { w.stepNow(Holds{From: e.To, Deliveries: w.holding()}) })
 	case Acknowledge:
 		w.acknowledge(e.Refs)
 	case Publish:
@@ -268,8 +281,17 @@ func (w *world) dispatch(d *belfryv1.Dispatch) {
 		w.begin(x, d.GetEpoch())
 	}
 	if len(busy) > 0 {
-		w.pending = append(w.pending, func() { w.stepNow(Busied{busy}) }, func() { w.stepNow(Offered{ID: 1, Slots: len(busy)}) })
+		w.pending = append(w.pending, func() { w.stepNow(Busied{w.worker, d.GetNumber(), busy}) },
+			func() { w.stepNow(Offered{From: w.worker, ID: 1, Slots: len(busy)}) })
 	}
+}
+
+func (w *world) holding() []*belfryv1.DeliveryRef {
+	var refs []*belfryv1.DeliveryRef
+	for id, x := range w.running {
+		refs = append(refs, &belfryv1.DeliveryRef{ExecutionId: id, Attempt: x.d.GetAttempt()})
+	}
+	return refs
 }
 
 func (w *world) begin(x *belfryv1.Delivery, epoch int64) {
@@ -290,7 +312,7 @@ func (w *world) finish(x *belfryv1.Delivery, r *belfryv1.Result, epoch int64) {
 	r.ExecutionId, r.JobId, r.Attempt, r.Epoch = x.GetExecutionId(), x.GetJobId(), x.GetAttempt(), epoch
 	r.SentAt, r.FinishedAt = w.now.UnixMilli(), w.now.UnixMilli()
 	w.held = append(w.held, r)
-	w.pending = append(w.pending, func() { w.stepNow(Reported{[]*belfryv1.Result{r}}) })
+	w.pending = append(w.pending, func() { w.stepNow(Reported{w.worker, []*belfryv1.Result{r}}) })
 }
 
 func (w *world) acknowledge(refs []*belfryv1.DeliveryRef) {

@@ -17,14 +17,15 @@ var layers = map[string][]string{
 	"actors/wheel":         {},
 	"persistence":          {"messages/job"},
 	"persistence/embedded": {"persistence", "messages"},
+	"persistence/listing":  {"persistence", "messages"},
 	"persistence/storetest": {
 		"persistence", "messages",
 	},
-	"cluster":          {"persistence", "messages"},
+	"cluster":          {"actors", "persistence", "messages"},
 	"actors":           {"messages"},
-	"actors/partition": {"actors", "actors/wheel", "cluster", "persistence", "messages"},
+	"actors/partition": {"actors", "actors/wheel", "cluster", "persistence", "persistence/listing", "messages"},
 	"actors/execution": {"actors", "cluster", "messages"},
-	"gateway":          {"cluster", "persistence", "messages"},
+	"gateway":          {"cluster", "persistence", "persistence/listing", "messages"},
 	"chaos":            {"gateway", "messages", "cmd"},
 	"cmd":              {"actors", "actors/partition", "actors/execution", "gateway", "cluster", "persistence", "persistence/embedded", "messages"},
 }

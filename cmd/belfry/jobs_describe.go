@@ -67,6 +67,10 @@ func describeJob(f facts, j api.Job) {
 		}
 		f.line("JSON", shorten(string(j.Target.HTTP.JSON)))
 	}
+	if j.Target != nil && j.Target.Actor != nil {
+		f.line("Target", "actor "+j.Target.Actor.Kind+"/"+j.Target.Actor.Identity)
+		f.line("Payload", shorten(string(j.Target.Actor.Payload)))
+	}
 	describePolicies(f, j.JobSpec)
 	f.line("Revision", fmt.Sprintf("%d of generation %d", j.Revision, j.Generation))
 	f.line("Created", instant(j.CreatedAt))

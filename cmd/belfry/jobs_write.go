@@ -19,6 +19,7 @@ import (
 // become fields: the rest is the server's default, or stays as it is.
 type jobFlags struct {
 	schedule, url, method, body, json string
+	actor                             string
 	description, retry, catchUp       string
 	headers, labels                   []string
 	timeout                           time.Duration
@@ -31,6 +32,7 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 	f.timing.add(flags)
 	flags.StringVar(&f.url, "url", "", "URL that is called when the job is due")
 	flags.StringVar(&f.method, "method", "", "HTTP method (default POST)")
+	flags.StringVar(&f.actor, "actor", "", "actor that is asked when the job is due, in place of --url: KIND/IDENTITY; its payload is --body or --json")
 	flags.StringVar(&f.body, "body", "", "body of the call; @FILE reads a file, @- stdin")
 	flags.StringVar(&f.json, "json", "", "JSON body of the call, sent as application/json; @FILE reads a file")
 	flags.StringArrayVar(&f.headers, "header", nil, "header of the call, as name=value; may be given more than once; name- removes it")
@@ -66,9 +68,7 @@ func (f *jobFlags) fields(flags *pflag.FlagSet, stdin io.Reader) (map[string]any
 	if err != nil {
 		return nil, err
 	}
-	if len(target) > 0 {
-		out["target"] = map[string]any{"http": target}
-	}
+	setAny(out, "target", target)
 	return out, f.policies(flags, out)
 }
 
@@ -91,8 +91,43 @@ func setAny(out map[string]any, field string, value map[string]any) {
 	}
 }
 
+// target is where executions go. A patch that names another kind of target
+// removes the one before.
 func (f *jobFlags) target(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
-	out := map[string]any{}
+	if !flags.Changed("actor") {
+		http, err := f.http(flags, stdin)
+		out := map[string]any{}
+		setAny(out, "http", http)
+		if flags.Changed("url") {
+			out["actor"] = nil
+		}
+		return out, err
+	}
+	for _, other := range []string{"url", "method", "header"} {
+		if flags.Changed(other) {
+			return nil, usage("--actor and --%s exclude each other", other)
+		}
+	}
+	kind, identity, ok := strings.Cut(f.actor, "/")
+	if !ok {
+		return nil, usage("--actor %q: write it as KIND/IDENTITY", f.actor)
+	}
+	payload, err := f.payload(flags, stdin)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{"kind": kind, "identity": identity}
+	for _, form := range []string{"body", "json"} {
+		setIf(flags, out, form, "payload", payload[form])
+	}
+	return map[string]any{"actor": out, "http": nil}, nil
+}
+
+func (f *jobFlags) http(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
+	out, err := f.payload(flags, stdin)
+	if err != nil {
+		return nil, err
+	}
 	setIf(flags, out, "url", "url", f.url)
 	setIf(flags, out, "method", "method", f.method)
 	headers, err := pairsOf("header", f.headers)
@@ -100,6 +135,12 @@ func (f *jobFlags) target(flags *pflag.FlagSet, stdin io.Reader) (map[string]any
 		return nil, err
 	}
 	setAny(out, "headers", headers)
+	return out, nil
+}
+
+// payload is what is sent, under the name of its form; a patch clears the other.
+func (f *jobFlags) payload(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
+	out := map[string]any{}
 	switch {
 	case flags.Changed("body") && flags.Changed("json"):
 		return nil, usage("--body and --json exclude each other")
@@ -219,8 +260,8 @@ func newJobsCreate(a *app) *cobra.Command {
   belfry jobs create once --schedule 2026-12-31T23:59:00Z --url https://example.com/hook --body @body.json --retry 3`,
 		Args: exactly("an id for the job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.schedule == "" || f.url == "" {
-				return usage("%s needs --schedule and --url", cmd.CommandPath())
+			if f.schedule == "" || f.url == "" && f.actor == "" {
+				return usage("%s needs --schedule and --url, or --actor", cmd.CommandPath())
 			}
 			fields, err := f.fields(cmd.Flags(), a.stdin)
 			if err != nil {

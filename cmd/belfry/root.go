@@ -54,7 +54,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newDev(a), newServer(a), newConfig(a),
 		newJobs(a), newExecutions(a), newSchedule(a),
-		newImport(a), newExport(a),
+		newImport(a), newExport(a), newCluster(a),
 		newBench(a), newVersion(a),
 	)
 	return root

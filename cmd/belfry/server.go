@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-scheduler/belfry/cluster/wire"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/config"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/node"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/spawn"
@@ -81,11 +82,24 @@ func nodeConfig(s config.Server) node.Config {
 			CAFile: s.CQL.CA, CertFile: s.CQL.Cert, KeyFile: s.CQL.Key, Replication: s.CQL.Replication,
 		}
 	}
+	cfg.Cluster, cfg.Roles = clusterConfig(s), s.Cluster.Roles
 	cfg.NodeName = s.NodeName
 	if cfg.NodeName == "" {
 		cfg.NodeName = hostname()
 	}
 	return cfg
+}
+
+// clusterConfig is how the node finds others; nil: it is alone.
+func clusterConfig(s config.Server) *node.Cluster {
+	c := s.Cluster.WithDefaults(s.Store)
+	if c.Listen == "" {
+		return nil
+	}
+	return &node.Cluster{
+		Listen: c.Listen, ActorListen: c.ActorListen, Advertise: c.Advertise, Join: c.Join, Name: c.Name, TTL: c.TTL,
+		GossipKeyFile: c.GossipKeyFile, TLS: wire.TLS{CA: c.CA, Cert: c.Cert, Key: c.Key}, Insecure: c.Insecure,
+	}
 }
 
 func hostname() string {
@@ -129,10 +143,13 @@ func announce(ctx context.Context, n *node.Node, log *slog.Logger) {
 	}
 }
 
-// untilDone waits for a signal, which is no error, or for the node to fail.
+// untilDone waits for a signal or a request to drain, which are no errors, or for
+// the node to fail.
 func untilDone(ctx context.Context, n *node.Node) error {
 	select {
 	case <-ctx.Done():
+		return nil
+	case <-n.Asked():
 		return nil
 	case err := <-n.Failed():
 		return err

@@ -15,6 +15,11 @@
 //	POST   /v1/schedules/preview        PreviewRequest  200 Preview
 //	POST   /v1/jobs:import              JobRequest a line   200 ImportResult a line
 //	POST   /v1/jobs:bulk                BulkRequest     200 BulkResult a line, Link: rel="next"
+//	GET    /v1/cluster/members                          200 []Member
+//	POST   /v1/cluster/members/{node}/drain             202 Draining
+//	GET    /v1/cluster/partitions                       200 []PartitionOwner
+//	GET    /v1/cluster/format                           200 ClusterFormat
+//	PUT    /v1/cluster/format           FormatRequest   200 ClusterFormat
 //	GET    /v1/events                                   200 server-sent events, data: Event
 //
 // Every other answer is a Problem. Instants are RFC 3339 in UTC; durations are

@@ -41,7 +41,15 @@ type DST struct {
 // Target is where executions go. A request may give a URL instead of the
 // object: "https://example.com/hook" is {"http": {"url": "https://example.com/hook"}}.
 type Target struct {
-	HTTP *HTTPTarget `json:"http,omitzero" doc:"An HTTP callback; 2xx is success."`
+	HTTP  *HTTPTarget  `json:"http,omitzero" doc:"An HTTP callback; 2xx is success. Not together with actor."`
+	Actor *ActorTarget `json:"actor,omitzero" doc:"An actor of a service in the cluster, which answers with success or failure. Not together with http."`
+}
+
+// ActorTarget is one message an attempt.
+type ActorTarget struct {
+	Kind     string          `json:"kind" doc:"Of the actor: 1 to 128 of A-Z a-z 0-9 . _ -. A service says which kinds it hosts."`
+	Identity string          `json:"identity" doc:"Of the actor among those of its kind: 1 to 128 of A-Z a-z 0-9 . _ -."`
+	Payload  json.RawMessage `json:"payload,omitempty" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
 }
 
 // HTTPTarget is one request an attempt.

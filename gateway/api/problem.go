@@ -39,20 +39,26 @@ const (
 	CodeCrossOrigin    = "cross_origin"           // 403: a browser page of another origin
 	CodeJobNotFound    = "job_not_found"          // 404
 	CodeNoExecution    = "execution_not_found"    // 404
+	CodeNoMember       = "member_not_found"       // 404: no such node in the cluster
 	CodeNoRoute        = "route_not_found"        // 404
 	CodeMethod         = "method_not_allowed"     // 405
 	CodeJobExists      = "job_exists"             // 409
 	CodeConflict       = "conflict"               // 409: the job changed meanwhile
 	CodeWrongState     = "wrong_state"            // 409: the job's state does not allow it
 	CodeInFlight       = "request_in_flight"      // 409 with Retry-After
+	CodeFormatUnknown  = "format_not_known"       // 409: not every node knows the format; see errors
+	CodeFormatMoved    = "format_moved"           // 409: others raised the format meanwhile
 	CodePrecondition   = "precondition_failed"    // 412: If-Match or If-None-Match
 	CodeTooLarge       = "body_too_large"         // 413
 	CodeMediaType      = "unsupported_media_type" // 415
 	CodeKeyReused      = "idempotency_key_reused" // 422: another body under the same key
+	CodeFormatRefused  = "format_refused"         // 422: below the stored one, or known to no node
 	CodeOverloaded     = "overloaded"             // 429 with Retry-After
 	CodeInternal       = "internal"               // 500
+	CodeNoCluster      = "no_cluster"             // 501: this process is alone
 	CodeOwnerAway      = "owner_unavailable"      // 503 with Retry-After
 	CodeStoreAway      = "store_unavailable"      // 503 with Retry-After
+	CodeNodeAway       = "node_unavailable"       // 503 with Retry-After
 	CodeNotReady       = "not_ready"              // 503: readyz
 	CodeRequestTimeout = "request_timeout"        // 408: the body did not arrive in time
 )

@@ -13,6 +13,7 @@ import (
 //	ErrNotFound     tell the client: no such job or execution
 //	ErrConflict     tell the client: the precondition does not hold
 //	ErrUnavailable  retry later: the store does not answer; nothing is promised
+//	ErrNotSent      try another way or later: what was to be sent was not, not even in part
 //
 // Input that is refused is an *Invalid, which carries every problem found.
 var (
@@ -22,6 +23,7 @@ var (
 	ErrNotFound    = errors.New("not found")
 	ErrConflict    = errors.New("precondition does not hold")
 	ErrUnavailable = errors.New("the store is unavailable")
+	ErrNotSent     = errors.New("nothing was sent")
 )
 
 // Problem is one thing wrong with an input: where, what and what to do.

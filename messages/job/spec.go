@@ -65,7 +65,8 @@ const (
 
 // Target is where an execution goes. Exactly one member is set.
 type Target struct {
-	HTTP *HTTPTarget
+	HTTP  *HTTPTarget
+	Actor *ActorTarget
 }
 
 // HTTPTarget is a callback: one request per attempt, 2xx is success.
@@ -74,6 +75,14 @@ type HTTPTarget struct {
 	URL     string
 	Headers map[string]string
 	Body    []byte
+}
+
+// ActorTarget is an actor of a service in the cluster: one message per attempt,
+// which it answers.
+type ActorTarget struct {
+	Kind     string // of the actor: services say which they host
+	Identity string // of the actor among those of its kind
+	Payload  []byte
 }
 
 // RetryPolicy says how often and when a failed attempt is repeated. The pause

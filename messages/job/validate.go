@@ -16,7 +16,8 @@ const (
 	MaxLabels         = 32
 	MaxLabelKey       = 63
 	MaxLabelValue     = 255
-	MaxBody           = 64 << 10
+	MaxBody           = 64 << 10 // of a request; also of the payload for an actor
+	MaxActorName      = 128      // of a kind or an identity
 	MaxTimeout        = time.Hour
 	MaxAttempts       = 50
 	MaxBackoffLimit   = 7 * 24 * time.Hour
@@ -103,11 +104,33 @@ func (v *validation) labels(labels map[string]string) {
 }
 
 func (v *validation) target(t Target, p AddressPolicy) {
-	h := t.HTTP
-	if h == nil {
+	switch {
+	case t.HTTP != nil && t.Actor != nil:
+		v.refuse("target", "http and actor are both given, and an execution goes to one target: leave one of the two out")
+	case t.HTTP != nil:
+		v.http(t.HTTP, p)
+	case t.Actor != nil:
+		v.actor(t.Actor)
+	default:
 		v.refuse("target", "a job needs a target, such as {\"http\": {\"url\": \"https://example.com/hook\"}}")
-		return
 	}
+}
+
+func (v *validation) actor(a *ActorTarget) {
+	for _, name := range []struct{ field, text string }{{"target.actor.kind", a.Kind}, {"target.actor.identity", a.Identity}} {
+		if !actorName(name.text) {
+			v.refuse(name.field, "%s is not allowed: use 1 to %d of A-Z a-z 0-9 . _ -", shown(name.text), MaxActorName)
+		}
+	}
+	if len(a.Payload) > MaxBody {
+		v.refuse("target.actor.payload", "it has %d bytes, and at most %d are allowed: let the actor fetch what is larger", len(a.Payload), MaxBody)
+	}
+	if !utf8.Valid(a.Payload) {
+		v.refuse("target.actor.payload", "it is not valid UTF-8, and could not be shown: write other bytes as base64")
+	}
+}
+
+func (v *validation) http(h *HTTPTarget, p AddressPolicy) {
 	if !slices.Contains(Methods, h.Method) {
 		v.refuse("target.http.method", "%s is not one of GET, POST, PUT, PATCH, DELETE, HEAD", shown(h.Method))
 	}
@@ -160,6 +183,15 @@ func (v *validation) duration(field string, d, least, most time.Duration) {
 	if d < least || d > most {
 		v.refuse(field, "%v is not from %v to %v", d, least, most)
 	}
+}
+
+func actorName(name string) bool {
+	for i := range len(name) {
+		if !idByte(name[i]) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= MaxActorName
 }
 
 func labelKey(key string) bool {

@@ -39,6 +39,12 @@ func TestOneWrongField(t *testing.T) {
 	http := func(change func(*HTTPTarget)) func(*Spec) {
 		return func(s *Spec) { change(s.Target.HTTP) }
 	}
+	actor := func(change func(*ActorTarget)) func(*Spec) {
+		return func(s *Spec) {
+			s.Target = Target{Actor: &ActorTarget{Kind: "cart", Identity: "1"}}
+			change(s.Target.Actor)
+		}
+	}
 	cases := []struct {
 		field string
 		edit  func(*Spec)
@@ -62,6 +68,14 @@ func TestOneWrongField(t *testing.T) {
 		{"target.http.headers", http(func(h *HTTPTarget) { h.Headers = map[string]string{"Host": "x"} })},
 		{"target.http.body", http(func(h *HTTPTarget) { h.Body = make([]byte, MaxBody+1) })},
 		{"target.http.body", http(func(h *HTTPTarget) { h.Method, h.Body = "GET", []byte("x") })},
+		{"target", func(s *Spec) { s.Target.Actor = &ActorTarget{Kind: "cart", Identity: "1"} }},
+		{"target.actor.kind", actor(func(a *ActorTarget) { a.Kind = "" })},
+		{"target.actor.kind", actor(func(a *ActorTarget) { a.Kind = "a/b" })},
+		{"target.actor.identity", actor(func(a *ActorTarget) { a.Identity = "" })},
+		{"target.actor.identity", actor(func(a *ActorTarget) { a.Identity = "ä" })},
+		{"target.actor.identity", actor(func(a *ActorTarget) { a.Identity = strings.Repeat("x", MaxActorName+1) })},
+		{"target.actor.payload", actor(func(a *ActorTarget) { a.Payload = make([]byte, MaxBody+1) })},
+		{"target.actor.payload", actor(func(a *ActorTarget) { a.Payload = []byte("\xff") })},
 		{"timeout", func(s *Spec) { s.Timeout = -1 }},
 		{"timeout", func(s *Spec) { s.Timeout = 1 }},
 		{"timeout", func(s *Spec) { s.Timeout = MaxTimeout + 1 }},
@@ -106,6 +120,10 @@ func TestBoundsAreInside(t *testing.T) {
 	s.CatchUp = CatchUp{Policy: CatchUpAll, Max: 1000, Window: time.Millisecond, Grace: MaxGrace}
 	s.MaxOutstanding = 1
 	s.Target.HTTP.Body = make([]byte, MaxBody)
+	if err := s.Validate(AddressPolicy{}); err != nil {
+		t.Error(err)
+	}
+	s.Target = Target{Actor: &ActorTarget{Kind: strings.Repeat("k", MaxActorName), Identity: "..", Payload: make([]byte, MaxBody)}}
 	if err := s.Validate(AddressPolicy{}); err != nil {
 		t.Error(err)
 	}

@@ -27,6 +27,7 @@ type settings struct {
 	Cluster, Home, Address, Seed string
 	Token                        string
 	ClientPort, PeerPort         int
+	Guard                        *Guard // nil: anybody may come
 }
 
 // writeFiles writes what a node reads at its start.

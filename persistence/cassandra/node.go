@@ -30,25 +30,26 @@ type node struct {
 	java string
 	args []string
 	log  string
+	dial func(ctx context.Context, host string) (*frame.Conn, error) // as a client
 
 	mu     sync.Mutex // one change at a time
 	proc   *process   // of the last start
 	paused bool
 }
 
-func newNode(i int, cfg Config, java, jars string, addr *addresses, h *home) (*node, error) {
+func newNode(i int, cfg Config, java, jars string, addr *addresses, h *home, g *Guard) (*node, error) {
 	name := "node" + strconv.Itoa(i+1)
 	dir := h.nodeDir(name)
 	err := writeFiles(dir, settings{
 		Cluster: "belfry-test", Home: dir, Address: addr.of(i), Seed: addr.of(0),
-		Token: token(i, cfg.Nodes), ClientPort: clientPort, PeerPort: peerPort,
+		Token: token(i, cfg.Nodes), ClientPort: clientPort, PeerPort: peerPort, Guard: g,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &node{
 		name: name, host: net.JoinHostPort(addr.of(i), strconv.Itoa(clientPort)),
-		java: java, args: javaArgs(jars, dir, cfg.Measured), log: h.logPath(name),
+		java: java, args: javaArgs(jars, dir, cfg.Measured), log: h.logPath(name), dial: g.dialer(),
 	}, nil
 }
 
@@ -82,7 +83,7 @@ func (n *node) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return poll(ctx, n.proc.ended, func(ctx context.Context) error {
-		c, err := frame.Dial(ctx, n.host)
+		c, err := n.dial(ctx, n.host)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // Config says what to start.
@@ -19,12 +20,18 @@ type Config struct {
 	// Measured runs the nodes with Java's full compiler and collector, for a
 	// server that lives long or whose speed is asked for.
 	Measured bool
+	// Guarded has clients come under TLS, with a certificate of their own, and log
+	// in; Server.Guard has what they need. One node only.
+	Guarded bool
 }
 
 // Validate names the field that is wrong.
 func (c Config) Validate() error {
 	if c.Nodes < 1 || c.Nodes > 9 {
 		return fmt.Errorf("nodes: %d is not from 1 to 9", c.Nodes)
+	}
+	if c.Guarded && c.Nodes > 1 {
+		return fmt.Errorf("guarded: %d nodes, and only one can be", c.Nodes)
 	}
 	return nil
 }
@@ -36,6 +43,7 @@ type Server struct {
 	home  *home
 	addr  *addresses
 	hosts []string // of a server that is not ours; then there are no nodes
+	guard *Guard   // nil: anybody may come
 	dc    string
 }
 
@@ -81,8 +89,13 @@ func prepare(cfg Config, java, jars string) (s *Server, err error) {
 		s.addr.release()
 		return nil, err
 	}
+	if cfg.Guarded {
+		if s.guard, err = newGuard(filepath.Join(s.home.dir, "guard"), s.addr.of(0)); err != nil {
+			return nil, errors.Join(err, s.Close(false))
+		}
+	}
 	for i := range cfg.Nodes {
-		n, err := newNode(i, cfg, java, jars, s.addr, s.home)
+		n, err := newNode(i, cfg, java, jars, s.addr, s.home, s.guard)
 		if err != nil {
 			return nil, errors.Join(err, s.Close(false))
 		}
@@ -116,6 +129,9 @@ func (s *Server) Hosts() []string {
 
 // LocalDC is the data centre that clients are in.
 func (s *Server) LocalDC() string { return s.dc }
+
+// Guard is what clients of a guarded server need; nil when it is not guarded.
+func (s *Server) Guard() *Guard { return s.guard }
 
 // External: the server is not ours; only Hosts, LocalDC and Close have a use.
 func (s *Server) External() bool { return s.addr == nil }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/gocql/gocql"
 	"github.com/google/uuid"
@@ -18,6 +17,7 @@ const (
 	selectConstants = "SELECT spec FROM partitions WHERE p = ? AND slice = -1 AND job_id = '' AND item = ''"
 	createConstants = "INSERT INTO partitions (p, slice, job_id, item, epoch, seq, op_id, last_number, spec) VALUES (?, -1, '', '', 0, 0, ?, 0, ?) IF NOT EXISTS"
 	setConstants    = "UPDATE partitions SET spec = ? WHERE p = ? AND slice = -1 AND job_id = '' AND item = '' IF spec = null"
+	swapConstants   = "UPDATE partitions SET spec = ? WHERE p = ? AND slice = -1 AND job_id = '' AND item = '' IF spec = ?"
 
 	constantsFormat = 1
 )
@@ -29,9 +29,8 @@ type constants struct {
 	serialDC string // whose replicas agree on conditional writes
 }
 
-// Cluster compares the constants of the cluster with the stored ones, and
-// stores them when there are none. *persistence.Mismatch names the first that
-// differs.
+// Cluster returns the stored constants, and stores the wanted ones when there
+// are none. *persistence.Mismatch names the first that does not admit the node.
 func (s *Store) Cluster(ctx context.Context, want persistence.Cluster) (persistence.Cluster, error) {
 	if err := s.enter(ctx); err != nil {
 		return persistence.Cluster{}, fmt.Errorf("cluster constants: %w", err)
@@ -44,7 +43,7 @@ func (s *Store) Cluster(ctx context.Context, want persistence.Cluster) (persiste
 		return persistence.Cluster{}, fmt.Errorf("cluster constants: %w", err)
 	}
 	s.partitions.Store(int32(stored.Partitions))
-	return stored.Cluster, stored.compare(constants{want, s.cfg.LocalDC})
+	return stored.Cluster, stored.admit(constants{want, s.cfg.LocalDC})
 }
 
 func (s *Store) readConstants(ctx context.Context) (c constants, found bool, err error) {
@@ -97,18 +96,54 @@ func (s *Store) partitionCount(ctx context.Context) (int32, error) {
 	return int32(c.Partitions), nil
 }
 
-func (c constants) compare(want constants) error {
-	switch {
-	case c.Partitions != want.Partitions:
-		return &persistence.Mismatch{Setting: "partitions", Stored: strconv.Itoa(c.Partitions), Want: strconv.Itoa(want.Partitions)}
-	case c.Hash != want.Hash:
-		return &persistence.Mismatch{Setting: "hash", Stored: c.Hash, Want: want.Hash}
-	case c.Format != want.Format:
-		return &persistence.Mismatch{Setting: "format", Stored: strconv.Itoa(c.Format), Want: strconv.Itoa(want.Format)}
-	case c.serialDC != want.serialDC:
+func (c constants) admit(want constants) error {
+	if err := c.Admit(want.Cluster); err != nil {
+		return err
+	}
+	if c.serialDC != want.serialDC {
 		return &persistence.Mismatch{Setting: "serial data centre", Stored: c.serialDC, Want: want.serialDC}
 	}
 	return nil
+}
+
+// RaiseFormat raises the stored format unless the constants have changed
+// meanwhile. A write that is in doubt may still be applied later: that raises
+// to the same format, which was asked for.
+func (s *Store) RaiseFormat(ctx context.Context, from, to int) error {
+	if err := s.raiseFormat(ctx, from, to); err != nil {
+		return fmt.Errorf("raise the format from %d to %d: %w", from, to, err)
+	}
+	return nil
+}
+
+func (s *Store) raiseFormat(ctx context.Context, from, to int) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	stored, found, err := s.readConstants(ctx)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%w: the cluster has no constants yet", job.ErrUnavailable)
+	}
+	raised, change, err := stored.Raise(from, to)
+	if err != nil || !change {
+		return err
+	}
+	next := constants{raised, stored.serialDC}
+	a, err := s.cas(s.db.ContextQuery(ctx, swapConstants, nil).Bind(next.encode(), job.SystemPartition, stored.encode()))
+	if err != nil || a.applied {
+		return err
+	}
+	if stored, _, err = s.readConstants(ctx); err != nil {
+		return err
+	}
+	_, change, err = stored.Raise(from, to)
+	if err == nil && change {
+		err = fmt.Errorf("%w: the constants changed while they were written", job.ErrUnavailable)
+	}
+	return err
 }
 
 func (c *constants) encode() []byte {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -41,7 +42,11 @@ func (d *detour) AddHosts(hosts []*gocql.HostInfo) {
 
 // Pick is the inner policy's order with the late nodes moved to the end.
 func (d *detour) Pick(q gocql.ExecutableQuery) gocql.NextHost {
-	next := d.HostSelectionPolicy.Pick(q)
+	t, _ := q.Context().Value(trailKey{}).(*trail)
+	return t.follow(d.order(d.HostSelectionPolicy.Pick(q)))
+}
+
+func (d *detour) order(next gocql.NextHost) gocql.NextHost {
 	var last []gocql.SelectedHost
 	return func() gocql.SelectedHost {
 		for h := next(); h != nil; h = next() {
@@ -80,6 +85,11 @@ func (d *detour) observe(host *gocql.HostInfo, err error) {
 	if host == nil || err == nil || !silent(err) {
 		return
 	}
+	d.avoid(host)
+}
+
+// avoid has a node asked last from now on, for a while.
+func (d *detour) avoid(host *gocql.HostInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.late[host.HostID()] = time.Now().Add(detourFor)
@@ -99,4 +109,40 @@ func silent(err error) bool {
 		return false
 	}
 	return true
+}
+
+// trail remembers which node a request has gone to, so that it can be called
+// late while the request is still under way.
+type trail struct {
+	d    *detour
+	host atomic.Pointer[gocql.HostInfo]
+}
+
+type trailKey struct{}
+
+// trail is a context whose request leaves one.
+func (d *detour) trail(ctx context.Context) (context.Context, *trail) {
+	t := &trail{d: d}
+	return context.WithValue(ctx, trailKey{}, t), t
+}
+
+// follow notes the hosts that a request is given; a nil trail notes nothing.
+func (t *trail) follow(next gocql.NextHost) gocql.NextHost {
+	if t == nil {
+		return next
+	}
+	return func() gocql.SelectedHost {
+		h := next()
+		if h != nil {
+			t.host.Store(h.Info())
+		}
+		return h
+	}
+}
+
+// late is called when the request has been unanswered for too long.
+func (t *trail) late() {
+	if host := t.host.Load(); host != nil {
+		t.d.avoid(host)
+	}
 }

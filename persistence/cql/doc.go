@@ -84,6 +84,20 @@
 // a few milliseconds later, or when the next owner has copied it. Lines expire by
 // themselves, so Expire does nothing.
 //
+// # Beats
+//
+// A node's sign of life is a row of its own in the table nodes, moved by one with
+// each conditional write:
+//
+//	beat 1    INSERT beat = 1        IF NOT EXISTS   the row lives a day
+//	beat n    UPDATE beat = n        IF beat = n-1   and a day from now on
+//	forget    DELETE                 IF EXISTS
+//
+// A beat that is refused with n is ours, sent before, so a doubt is settled by
+// sending it again; no barrier is needed. A server that leaves one unanswered for
+// 250 ms is asked last from then on, also by the next attempt that goes out while
+// the first is under way. All rows are read at LOCAL_QUORUM.
+//
 // # Schema
 //
 // The files in schema/ are applied in order under a lock, a row of the table

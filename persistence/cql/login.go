@@ -46,3 +46,27 @@ func (c Config) login(to *gocql.ClusterConfig) error {
 	to.SslOpts = &gocql.SslOptions{Config: config, EnableHostVerification: true}
 	return nil
 }
+
+// refusedAs is why no connection could be made: what the driver says last, and
+// what that means where a database that closes its door says little (Cassandra
+// answers an unknown certificate with "internal error", and a client without
+// TLS not at all).
+func refusedAs(text string, secure bool) string {
+	if i := strings.LastIndex(text, driverPrefix); i >= 0 {
+		text = text[i+len(driverPrefix):]
+	}
+	text = strings.TrimSpace(text)
+	if _, why, ok := strings.Cut(text, ": read: "); ok {
+		text = "read: " + why // without our port, which is another each time
+	}
+	switch {
+	case strings.Contains(text, "remote error: tls:"), secure && strings.Contains(text, "no response to connection startup"):
+		text += ": the database may want a certificate (CertFile, KeyFile) that is signed by an authority it trusts"
+	case !secure && (strings.HasSuffix(text, "connection reset by peer") || strings.HasSuffix(text, "EOF")):
+		text += ": the database may want TLS (CAFile)"
+	}
+	return text
+}
+
+// driverPrefix ends what the driver puts before the reason of the last host.
+const driverPrefix = "unable to connect to initial hosts: "

@@ -81,11 +81,12 @@ func (e *invalid) Is(target error) bool { return target == job.ErrUnavailable }
 
 // answer is what a conditional write came to. When it was refused, fence is
 // what the database holds, as far as the condition names it; found is false
-// when it holds none.
+// when it holds none. beat is the same for a node's sign of life; nil: none.
 type answer struct {
 	applied bool
 	found   bool
 	fence   persistence.Fence
+	beat    *int64
 }
 
 // at tells whether the fence found is the one of a write.
@@ -99,12 +100,13 @@ type casRow struct {
 	applied    *bool
 	epoch, seq *int64
 	op         *gocql.UUID
+	beat       *int64
 }
 
 const appliedColumn = "[applied]"
 
 func (r *casRow) dest() map[string]any {
-	return map[string]any{appliedColumn: &r.applied, "epoch": &r.epoch, "seq": &r.seq, "op_id": &r.op}
+	return map[string]any{appliedColumn: &r.applied, "epoch": &r.epoch, "seq": &r.seq, "op_id": &r.op, "beat": &r.beat}
 }
 
 // readCAS reads the answer to a conditional write from its rows; rows that the
@@ -167,6 +169,9 @@ func merge(rows []casRow) (a answer, err error) {
 			return a, errors.New("the answer says both that the write was applied and that it was not")
 		}
 		a.applied = *r.applied
+		if a.beat == nil {
+			a.beat = r.beat
+		}
 		if !a.found && r.epoch != nil && r.seq != nil && r.op != nil {
 			a.found = true
 			a.fence = persistence.Fence{Epoch: *r.epoch, Seq: *r.seq, OpID: uuid.UUID(*r.op)}

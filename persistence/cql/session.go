@@ -77,7 +77,7 @@ func session(ctx context.Context, d *gocql.ClusterConfig) (gocqlx.Session, error
 	case err := <-ready:
 		if err != nil {
 			s.Close() // a session that failed keeps goroutines until then
-			return gocqlx.Session{}, fmt.Errorf("connect: %s", strings.TrimSpace(err.Error()))
+			return gocqlx.Session{}, fmt.Errorf("connect: %s", refusedAs(err.Error(), d.SslOpts != nil))
 		}
 		return gocqlx.NewSession(s), nil
 	case <-ctx.Done():

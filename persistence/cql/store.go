@@ -32,7 +32,8 @@ type Store struct {
 	copies   chan struct{} // and for each batch of history
 	health   *health
 
-	partitions atomic.Int32 // of the cluster; 0 until known
+	partitions atomic.Int32             // of the cluster; 0 until known
+	nodes      atomic.Pointer[[]string] // names of those whose beats were last read; nil until then
 
 	mu       sync.Mutex
 	outboxes map[int32]*outbox // never removed: one small struct each

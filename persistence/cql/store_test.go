@@ -60,7 +60,10 @@ func (b *bench) drop() {
 	}
 }
 
-func setupConfig(t testing.TB, db *cassandra.Cluster) Config {
+func setupConfig(t testing.TB, db interface {
+	Hosts() []string
+	LocalDC() string
+}) Config {
 	return Config{
 		Hosts: db.Hosts(), LocalDC: db.LocalDC(), Keyspace: "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20],
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -97,4 +100,9 @@ func TestSuite(t *testing.T) {
 	t.Parallel()
 	s := setup(t).open()
 	storetest.Run(t, func(t *testing.T) persistence.Store { return s })
+}
+
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	storetest.RunFormats(t, func(t *testing.T) persistence.Store { return setup(t).open() })
 }

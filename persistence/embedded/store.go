@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"sync"
 	"time"
 
@@ -34,7 +33,7 @@ type Store struct {
 	result  error         // of the shutdown; read after ended
 	free    []io.Closer   // what Close gives back afterwards, in order
 
-	setup      sync.Mutex // serialises Cluster
+	setup      sync.Mutex // serialises Cluster and RaiseFormat
 	mu         sync.Mutex
 	partitions map[int32]*partition // never removed: one small struct each
 }
@@ -194,9 +193,8 @@ func (s *Store) get(key []byte, use func(value []byte) error) (found bool, err e
 	return true, errors.Join(use(value), closer.Close())
 }
 
-// Cluster compares the constants of the cluster with the stored ones, and
-// stores them when there are none. *persistence.Mismatch names the first that
-// differs.
+// Cluster returns the stored constants, and stores the wanted ones when there
+// are none. *persistence.Mismatch names the first that does not admit the node.
 func (s *Store) Cluster(ctx context.Context, want persistence.Cluster) (stored persistence.Cluster, err error) {
 	if err := s.enter(ctx); err != nil {
 		return stored, fmt.Errorf("cluster constants: %w", err)
@@ -204,38 +202,68 @@ func (s *Store) Cluster(ctx context.Context, want persistence.Cluster) (stored p
 	defer s.gate.leave()
 	s.setup.Lock()
 	defer s.setup.Unlock()
-	found, err := s.get([]byte{kindCluster}, func(value []byte) (err error) {
-		stored, err = decodeCluster(value)
-		return err
-	})
+	stored, found, err := s.constants()
 	if err == nil && !found {
 		stored, err = s.create(want)
 	}
 	if err != nil {
 		return persistence.Cluster{}, fmt.Errorf("cluster constants: %w", err)
 	}
-	return stored, compare(stored, want)
+	return stored, stored.Admit(want)
+}
+
+// constants are the stored ones. The caller holds setup.
+func (s *Store) constants() (c persistence.Cluster, found bool, err error) {
+	found, err = s.get([]byte{kindCluster}, func(value []byte) (err error) {
+		c, err = decodeCluster(value)
+		return err
+	})
+	return c, found, err
 }
 
 func (s *Store) create(c persistence.Cluster) (persistence.Cluster, error) {
 	if c.ID == uuid.Nil {
 		c.ID = uuid.New()
 	}
-	b := s.db.NewBatch()
-	if err := b.Set([]byte{kindCluster}, appendCluster(nil, &c), nil); err != nil {
-		return c, err
-	}
-	return c, s.write(b)
+	return c, s.writeConstants(&c)
 }
 
-func compare(stored, want persistence.Cluster) error {
-	switch {
-	case stored.Partitions != want.Partitions:
-		return &persistence.Mismatch{Setting: "partitions", Stored: strconv.Itoa(stored.Partitions), Want: strconv.Itoa(want.Partitions)}
-	case stored.Hash != want.Hash:
-		return &persistence.Mismatch{Setting: "hash", Stored: stored.Hash, Want: want.Hash}
-	case stored.Format != want.Format:
-		return &persistence.Mismatch{Setting: "format", Stored: strconv.Itoa(stored.Format), Want: strconv.Itoa(want.Format)}
+func (s *Store) writeConstants(c *persistence.Cluster) error {
+	b := s.db.NewBatch()
+	if err := b.Set([]byte{kindCluster}, appendCluster(nil, c), nil); err != nil {
+		return err
+	}
+	return s.write(b)
+}
+
+// RaiseFormat raises the stored format.
+func (s *Store) RaiseFormat(ctx context.Context, from, to int) error {
+	if err := s.raiseFormat(ctx, from, to); err != nil {
+		return fmt.Errorf("raise the format from %d to %d: %w", from, to, err)
 	}
 	return nil
+}
+
+func (s *Store) raiseFormat(ctx context.Context, from, to int) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.gate.leave()
+	s.setup.Lock()
+	defer s.setup.Unlock()
+	stored, found, err := s.constants()
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%w: the cluster has no constants yet", job.ErrUnavailable)
+	}
+	raised, change, err := stored.Raise(from, to)
+	if err != nil || !change {
+		return err
+	}
+	if err := s.room.check(); err != nil {
+		return err
+	}
+	return s.writeConstants(&raised)
 }

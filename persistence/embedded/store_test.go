@@ -27,6 +27,20 @@ func TestSuite(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) persistence.Store { return openMem(t, vfs.NewMem()) })
 }
 
+// TestFormats runs on a disk: a write that takes its time lets others in.
+func TestFormats(t *testing.T) {
+	storetest.RunFormats(t, func(t *testing.T) persistence.Store {
+		cfg := small(nil)
+		cfg.Dir = t.TempDir()
+		s, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { mustClose(t, s) })
+		return s
+	})
+}
+
 // TestSuiteOnOneDisk runs the suite in one directory, as it will be run on a
 // database that keeps what earlier cases have left.
 func TestSuiteOnOneDisk(t *testing.T) {
@@ -114,6 +128,7 @@ func refusesEverything(t testing.TB, s *Store, held persistence.Fence) {
 		"healthy": s.Healthy(), "cluster": clusterErr, "read": readErr, "acquire": acquireErr,
 		"commit": commitErr, "settle": settleErr, "get": getErr, "list": listErr,
 		"executions": executionsErr, "attempts": attemptsErr,
+		"raise":   s.RaiseFormat(ctx, 1, 2),
 		"release": s.Release(ctx, held, uuid.New()),
 		"load":    s.Load(ctx, p, 0, 64, func(persistence.Row) error { return nil }),
 		"expire":  s.Expire(ctx, p, 1),

@@ -31,7 +31,7 @@ func constantsDiffer(b *bundle) {
 	for setting, change := range map[string]func(*persistence.Cluster){
 		"partitions": func(c *persistence.Cluster) { c.Partitions *= 2 },
 		"hash":       func(c *persistence.Cluster) { c.Hash = "md5" },
-		"format":     func(c *persistence.Cluster) { c.Format++ },
+		"format":     func(c *persistence.Cluster) { c.Format-- },
 	} {
 		c := Constants()
 		change(&c)

@@ -34,6 +34,7 @@ type Presence struct {
 	Draining      bool                   `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`                 // takes no partitions and no deliveries any more
 	Watching      bool                   `protobuf:"varint,8,opt,name=watching,proto3" json:"watching,omitempty"`                 // wants Events
 	ClockOff      bool                   `protobuf:"varint,9,opt,name=clock_off,json=clockOff,proto3" json:"clock_off,omitempty"` // its wall clock is wrong: it owns nothing
+	Partitions    int32                  `protobuf:"varint,10,opt,name=partitions,proto3" json:"partitions,omitempty"`            // of the cluster; 0: it does not know yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -129,6 +130,13 @@ func (x *Presence) GetClockOff() bool {
 		return x.ClockOff
 	}
 	return false
+}
+
+func (x *Presence) GetPartitions() int32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
 }
 
 // Owned is a partition under the epoch of its owner.
@@ -592,6 +600,7 @@ type Perform struct {
 	Payload       []byte                 `protobuf:"bytes,7,opt,name=payload,proto3" json:"payload,omitempty"`
 	Kind          string                 `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
 	Identity      string                 `protobuf:"bytes,9,opt,name=identity,proto3" json:"identity,omitempty"`
+	TimeoutMs     int64                  `protobuf:"varint,10,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // of the attempt, when it was sent; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -687,6 +696,13 @@ func (x *Perform) GetIdentity() string {
 		return x.Identity
 	}
 	return ""
+}
+
+func (x *Perform) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
 }
 
 // Performed answers a Perform.
@@ -835,7 +851,7 @@ var File_belfry_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x17belfry/v1/cluster.proto\x12\tbelfry.v1\x1a\x19belfry/v1/execution.proto\x1a\x13belfry/v1/job.proto\"\x83\x02\n" +
+	"\x17belfry/v1/cluster.proto\x12\tbelfry.v1\x1a\x19belfry/v1/execution.proto\x1a\x13belfry/v1/job.proto\"\xa3\x02\n" +
 	"\bPresence\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\fR\vincarnation\x12\x16\n" +
@@ -845,7 +861,11 @@ const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\x05stamp\x18\x06 \x01(\x03R\x05stamp\x12\x1a\n" +
 	"\bdraining\x18\a \x01(\bR\bdraining\x12\x1a\n" +
 	"\bwatching\x18\b \x01(\bR\bwatching\x12\x1b\n" +
-	"\tclock_off\x18\t \x01(\bR\bclockOff\";\n" +
+	"\tclock_off\x18\t \x01(\bR\bclockOff\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\n" +
+	" \x01(\x05R\n" +
+	"partitions\";\n" +
 	"\x05Owned\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"<\n" +
@@ -873,7 +893,7 @@ const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\"1\n" +
 	"\tActivated\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\xf4\x01\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x93\x02\n" +
 	"\aPerform\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x10\n" +
@@ -883,7 +903,10 @@ const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\x12\x18\n" +
 	"\apayload\x18\a \x01(\fR\apayload\x12\x12\n" +
 	"\x04kind\x18\b \x01(\tR\x04kind\x12\x1a\n" +
-	"\bidentity\x18\t \x01(\tR\bidentity\"{\n" +
+	"\bidentity\x18\t \x01(\tR\bidentity\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\n" +
+	" \x01(\x03R\ttimeoutMs\"{\n" +
 	"\tPerformed\x12\x1c\n" +
 	"\tsucceeded\x18\x01 \x01(\bR\tsucceeded\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x14\n" +

@@ -1158,6 +1158,408 @@ func (x *Description) GetWaiting() string {
 	return ""
 }
 
+// GetJob asks for a job as it is stored; an Answer answers it.
+type GetJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetJob) Reset() {
+	*x = GetJob{}
+	mi := &file_belfry_v1_command_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetJob) ProtoMessage() {}
+
+func (x *GetJob) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
+func (*GetJob) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetJob) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+// ListExecutions asks for executions of a job, newest first, those that are not
+// decided yet among them. An ExecutionList answers it.
+type ListExecutions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Limit         int32                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`  // 0: 50; at most 1,000
+	Before        *Place                 `protobuf:"bytes,3,opt,name=before,proto3" json:"before,omitempty"` // only older ones; absent: from the newest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListExecutions) Reset() {
+	*x = ListExecutions{}
+	mi := &file_belfry_v1_command_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListExecutions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListExecutions) ProtoMessage() {}
+
+func (x *ListExecutions) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListExecutions.ProtoReflect.Descriptor instead.
+func (*ListExecutions) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListExecutions) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ListExecutions) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListExecutions) GetBefore() *Place {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+// Place is where a list of executions was left.
+type Place struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ScheduledFor  int64                  `protobuf:"varint,1,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	ExecutionId   string                 `protobuf:"bytes,2,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
+	AsOf          int64                  `protobuf:"varint,3,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"` // instant of the first page: slots that are counted by the clock stay where they were
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Place) Reset() {
+	*x = Place{}
+	mi := &file_belfry_v1_command_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Place) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Place) ProtoMessage() {}
+
+func (x *Place) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Place.ProtoReflect.Descriptor instead.
+func (*Place) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Place) GetScheduledFor() int64 {
+	if x != nil {
+		return x.ScheduledFor
+	}
+	return 0
+}
+
+func (x *Place) GetExecutionId() string {
+	if x != nil {
+		return x.ExecutionId
+	}
+	return ""
+}
+
+func (x *Place) GetAsOf() int64 {
+	if x != nil {
+		return x.AsOf
+	}
+	return 0
+}
+
+type ExecutionList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Executions    []*ExecutionView       `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"`
+	Next          *Place                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`       // absent: there are no more
+	Refusal       *Refusal               `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"` // then there is nothing else
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutionList) Reset() {
+	*x = ExecutionList{}
+	mi := &file_belfry_v1_command_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutionList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutionList) ProtoMessage() {}
+
+func (x *ExecutionList) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutionList.ProtoReflect.Descriptor instead.
+func (*ExecutionList) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ExecutionList) GetExecutions() []*ExecutionView {
+	if x != nil {
+		return x.Executions
+	}
+	return nil
+}
+
+func (x *ExecutionList) GetNext() *Place {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *ExecutionList) GetRefusal() *Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+// ExecutionView is an execution, or a run of slots with one fate, as a list
+// shows it.
+type ExecutionView struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ExecutionId     string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
+	JobId           string                 `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	ScheduledFor    int64                  `protobuf:"varint,3,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	Due             int64                  `protobuf:"varint,4,opt,name=due,proto3" json:"due,omitempty"`
+	Status          string                 `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
+	Reason          string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Attempts        int32                  `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	SentAt          int64                  `protobuf:"varint,8,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	FinishedAt      int64                  `protobuf:"varint,9,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	NextAttemptAt   int64                  `protobuf:"varint,10,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
+	Trigger         string                 `protobuf:"bytes,11,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up
+	Range           *SlotRange             `protobuf:"bytes,12,opt,name=range,proto3" json:"range,omitempty"`
+	Generation      int64                  `protobuf:"varint,13,opt,name=generation,proto3" json:"generation,omitempty"`
+	Revision        int64                  `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`
+	LastError       string                 `protobuf:"bytes,15,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	AsOf            int64                  `protobuf:"varint,16,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`                                  // 0: as of now; else what runs could not be asked, and this is what the store said then
+	UnknownAttempts int32                  `protobuf:"varint,17,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"` // how many attempts ended without an answer
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ExecutionView) Reset() {
+	*x = ExecutionView{}
+	mi := &file_belfry_v1_command_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutionView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutionView) ProtoMessage() {}
+
+func (x *ExecutionView) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutionView.ProtoReflect.Descriptor instead.
+func (*ExecutionView) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ExecutionView) GetExecutionId() string {
+	if x != nil {
+		return x.ExecutionId
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetScheduledFor() int64 {
+	if x != nil {
+		return x.ScheduledFor
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetDue() int64 {
+	if x != nil {
+		return x.Due
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetSentAt() int64 {
+	if x != nil {
+		return x.SentAt
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetFinishedAt() int64 {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetNextAttemptAt() int64 {
+	if x != nil {
+		return x.NextAttemptAt
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetRange() *SlotRange {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
+func (x *ExecutionView) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetAsOf() int64 {
+	if x != nil {
+		return x.AsOf
+	}
+	return 0
+}
+
+func (x *ExecutionView) GetUnknownAttempts() int32 {
+	if x != nil {
+		return x.UnknownAttempts
+	}
+	return 0
+}
+
 type Description_Running struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ExecutionId   string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
@@ -1169,7 +1571,7 @@ type Description_Running struct {
 
 func (x *Description_Running) Reset() {
 	*x = Description_Running{}
-	mi := &file_belfry_v1_command_proto_msgTypes[16]
+	mi := &file_belfry_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1583,7 @@ func (x *Description_Running) String() string {
 func (*Description_Running) ProtoMessage() {}
 
 func (x *Description_Running) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[16]
+	mi := &file_belfry_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1708,46 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\aRunning\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x17\n" +
-	"\asent_at\x18\x03 \x01(\x03R\x06sentAtB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
+	"\asent_at\x18\x03 \x01(\x03R\x06sentAt\"\x1f\n" +
+	"\x06GetJob\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"g\n" +
+	"\x0eListExecutions\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12(\n" +
+	"\x06before\x18\x03 \x01(\v2\x10.belfry.v1.PlaceR\x06before\"d\n" +
+	"\x05Place\x12#\n" +
+	"\rscheduled_for\x18\x01 \x01(\x03R\fscheduledFor\x12!\n" +
+	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12\x13\n" +
+	"\x05as_of\x18\x03 \x01(\x03R\x04asOf\"\x9d\x01\n" +
+	"\rExecutionList\x128\n" +
+	"\n" +
+	"executions\x18\x01 \x03(\v2\x18.belfry.v1.ExecutionViewR\n" +
+	"executions\x12$\n" +
+	"\x04next\x18\x02 \x01(\v2\x10.belfry.v1.PlaceR\x04next\x12,\n" +
+	"\arefusal\x18\x03 \x01(\v2\x12.belfry.v1.RefusalR\arefusal\"\x8f\x04\n" +
+	"\rExecutionView\x12!\n" +
+	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12#\n" +
+	"\rscheduled_for\x18\x03 \x01(\x03R\fscheduledFor\x12\x10\n" +
+	"\x03due\x18\x04 \x01(\x03R\x03due\x12\x16\n" +
+	"\x06status\x18\x05 \x01(\tR\x06status\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x1a\n" +
+	"\battempts\x18\a \x01(\x05R\battempts\x12\x17\n" +
+	"\asent_at\x18\b \x01(\x03R\x06sentAt\x12\x1f\n" +
+	"\vfinished_at\x18\t \x01(\x03R\n" +
+	"finishedAt\x12&\n" +
+	"\x0fnext_attempt_at\x18\n" +
+	" \x01(\x03R\rnextAttemptAt\x12\x18\n" +
+	"\atrigger\x18\v \x01(\tR\atrigger\x12*\n" +
+	"\x05range\x18\f \x01(\v2\x14.belfry.v1.SlotRangeR\x05range\x12\x1e\n" +
+	"\n" +
+	"generation\x18\r \x01(\x03R\n" +
+	"generation\x12\x1a\n" +
+	"\brevision\x18\x0e \x01(\x03R\brevision\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x0f \x01(\tR\tlastError\x12\x13\n" +
+	"\x05as_of\x18\x10 \x01(\x03R\x04asOf\x12)\n" +
+	"\x10unknown_attempts\x18\x11 \x01(\x05R\x0funknownAttemptsB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
 
 var (
 	file_belfry_v1_command_proto_rawDescOnce sync.Once
@@ -1321,7 +1762,7 @@ func file_belfry_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_belfry_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_belfry_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_belfry_v1_command_proto_goTypes = []any{
 	(Register_Mode)(0),          // 0: belfry.v1.Register.Mode
 	(Refusal_Code)(0),           // 1: belfry.v1.Refusal.Code
@@ -1341,9 +1782,15 @@ var file_belfry_v1_command_proto_goTypes = []any{
 	(*Answers)(nil),             // 15: belfry.v1.Answers
 	(*Describe)(nil),            // 16: belfry.v1.Describe
 	(*Description)(nil),         // 17: belfry.v1.Description
-	(*Description_Running)(nil), // 18: belfry.v1.Description.Running
-	(*JobSpec)(nil),             // 19: belfry.v1.JobSpec
-	(*JobState)(nil),            // 20: belfry.v1.JobState
+	(*GetJob)(nil),              // 18: belfry.v1.GetJob
+	(*ListExecutions)(nil),      // 19: belfry.v1.ListExecutions
+	(*Place)(nil),               // 20: belfry.v1.Place
+	(*ExecutionList)(nil),       // 21: belfry.v1.ExecutionList
+	(*ExecutionView)(nil),       // 22: belfry.v1.ExecutionView
+	(*Description_Running)(nil), // 23: belfry.v1.Description.Running
+	(*JobSpec)(nil),             // 24: belfry.v1.JobSpec
+	(*JobState)(nil),            // 25: belfry.v1.JobState
+	(*SlotRange)(nil),           // 26: belfry.v1.SlotRange
 }
 var file_belfry_v1_command_proto_depIdxs = []int32{
 	3,  // 0: belfry.v1.Command.register:type_name -> belfry.v1.Register
@@ -1351,24 +1798,29 @@ var file_belfry_v1_command_proto_depIdxs = []int32{
 	6,  // 2: belfry.v1.Command.pause:type_name -> belfry.v1.Pause
 	7,  // 3: belfry.v1.Command.resume:type_name -> belfry.v1.Resume
 	8,  // 4: belfry.v1.Command.trigger:type_name -> belfry.v1.Trigger
-	19, // 5: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
+	24, // 5: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
 	0,  // 6: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
 	4,  // 7: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
 	10, // 8: belfry.v1.Answer.job:type_name -> belfry.v1.Job
 	11, // 9: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
 	12, // 10: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
 	13, // 11: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
-	19, // 12: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
-	20, // 13: belfry.v1.Job.state:type_name -> belfry.v1.JobState
+	24, // 12: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
+	25, // 13: belfry.v1.Job.state:type_name -> belfry.v1.JobState
 	1,  // 14: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
 	2,  // 15: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
 	9,  // 16: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
-	18, // 17: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	23, // 17: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
+	20, // 18: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
+	22, // 19: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
+	20, // 20: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
+	13, // 21: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
+	26, // 22: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_command_proto_init() }
@@ -1396,7 +1848,7 @@ func file_belfry_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_command_proto_rawDesc), len(file_belfry_v1_command_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

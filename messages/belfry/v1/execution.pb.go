@@ -85,6 +85,7 @@ type Dispatch struct {
 	Deliveries    []*Delivery            `protobuf:"bytes,4,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
 	Stamp         int64                  `protobuf:"varint,5,opt,name=stamp,proto3" json:"stamp,omitempty"`     // the worker's own newest stamp that the owner had when it sent this; 0: sent within one process
 	Confirm       bool                   `protobuf:"varint,6,opt,name=confirm,proto3" json:"confirm,omitempty"` // answer Begun: this may be lost on its way
+	Number        int64                  `protobuf:"varint,7,opt,name=number,proto3" json:"number,omitempty"`   // grows with each of an epoch: a worker drops one that comes after a later one, and repeats; 0: not numbered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -159,6 +160,13 @@ func (x *Dispatch) GetConfirm() bool {
 		return x.Confirm
 	}
 	return false
+}
+
+func (x *Dispatch) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type Delivery struct {
@@ -445,6 +453,7 @@ type Busy struct {
 	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Deliveries    []*DeliveryRef         `protobuf:"bytes,3,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	Number        int64                  `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"` // of the Dispatch: a later one may have been begun meanwhile
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +507,13 @@ func (x *Busy) GetDeliveries() []*DeliveryRef {
 		return x.Deliveries
 	}
 	return nil
+}
+
+func (x *Busy) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type DeliveryRef struct {
@@ -958,7 +974,7 @@ var File_belfry_v1_execution_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\n" +
-	"\x19belfry/v1/execution.proto\x12\tbelfry.v1\x1a\x13belfry/v1/job.proto\"\xb9\x01\n" +
+	"\x19belfry/v1/execution.proto\x12\tbelfry.v1\x1a\x13belfry/v1/job.proto\"\xd1\x01\n" +
 	"\bDispatch\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x14\n" +
@@ -967,7 +983,8 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"deliveries\x18\x04 \x03(\v2\x13.belfry.v1.DeliveryR\n" +
 	"deliveries\x12\x14\n" +
 	"\x05stamp\x18\x05 \x01(\x03R\x05stamp\x12\x18\n" +
-	"\aconfirm\x18\x06 \x01(\bR\aconfirm\"\xf1\x01\n" +
+	"\aconfirm\x18\x06 \x01(\bR\aconfirm\x12\x16\n" +
+	"\x06number\x18\a \x01(\x03R\x06number\"\xf1\x01\n" +
 	"\bDelivery\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x10\n" +
@@ -992,13 +1009,14 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x126\n" +
 	"\n" +
 	"deliveries\x18\x03 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
-	"deliveries\"r\n" +
+	"deliveries\"\x8a\x01\n" +
 	"\x04Busy\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x126\n" +
 	"\n" +
 	"deliveries\x18\x03 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
-	"deliveries\"J\n" +
+	"deliveries\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\x03R\x06number\"J\n" +
 	"\vDeliveryRef\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\"-\n" +

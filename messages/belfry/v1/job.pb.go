@@ -705,6 +705,7 @@ type JobState struct {
 	Last          *LastExecution         `protobuf:"bytes,17,opt,name=last,proto3" json:"last,omitempty"`
 	BacklogSince  int64                  `protobuf:"varint,18,opt,name=backlog_since,json=backlogSince,proto3" json:"backlog_since,omitempty"` // the slot since which max_outstanding holds slots back
 	Cancelled     int64                  `protobuf:"varint,19,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Format        int32                  `protobuf:"varint,20,opt,name=format,proto3" json:"format,omitempty"` // that the row is written in; 0: the first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -861,6 +862,13 @@ func (x *JobState) GetBacklogSince() int64 {
 func (x *JobState) GetCancelled() int64 {
 	if x != nil {
 		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *JobState) GetFormat() int32 {
+	if x != nil {
+		return x.Format
 	}
 	return 0
 }
@@ -1741,7 +1749,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\rPOLICY_LATEST\x10\x01\x12\x0e\n" +
 	"\n" +
 	"POLICY_ALL\x10\x02\x12\x0f\n" +
-	"\vPOLICY_NONE\x10\x03\"\xea\x04\n" +
+	"\vPOLICY_NONE\x10\x03\"\x82\x05\n" +
 	"\bJobState\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -1766,7 +1774,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\askipped\x18\x10 \x01(\x03R\askipped\x12,\n" +
 	"\x04last\x18\x11 \x01(\v2\x18.belfry.v1.LastExecutionR\x04last\x12#\n" +
 	"\rbacklog_since\x18\x12 \x01(\x03R\fbacklogSince\x12\x1c\n" +
-	"\tcancelled\x18\x13 \x01(\x03R\tcancelledJ\x04\b\f\x10\r\"\xbe\x03\n" +
+	"\tcancelled\x18\x13 \x01(\x03R\tcancelled\x12\x16\n" +
+	"\x06format\x18\x14 \x01(\x05R\x06formatJ\x04\b\f\x10\r\"\xbe\x03\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +

@@ -22,6 +22,12 @@ func Dial(ctx context.Context, host string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Over(ctx, nc)
+}
+
+// Over begins a conversation on a connection, such as one under TLS, and owns it
+// from then on. A server that asks for a login has answered, too.
+func Over(ctx context.Context, nc net.Conn) (*Conn, error) {
 	c := &Conn{net: nc, in: bufio.NewReader(nc)}
 	for _, ask := range []struct {
 		frame Frame

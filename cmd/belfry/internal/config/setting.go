@@ -16,6 +16,7 @@ import (
 type Server struct {
 	Store          string         // the kind of store: "embedded" or "cql"
 	CQL            CQL            // where the database of the latter is
+	Cluster        Cluster        // how the node finds others
 	DataDir        string         // where the embedded store lives
 	Listen         string         // host:port of the HTTP API
 	AllowTargets   []netip.Prefix // addresses that targets may have besides public ones
@@ -51,7 +52,7 @@ const envPrefix = "BELFRY_"
 // Settings lists every setting in the order in which help and `config view`
 // show them.
 func Settings() []Setting {
-	return slices.Concat(storeSettings(), cqlSettings(), networkSettings(), nodeSettings())
+	return slices.Concat(storeSettings(), cqlSettings(), clusterSettings(), networkSettings(), nodeSettings())
 }
 
 func storeSettings() []Setting {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/belfry-scheduler/belfry/cluster"
 	"github.com/belfry-scheduler/belfry/gateway"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence/cql"
@@ -23,6 +24,11 @@ type Config struct {
 	DataDir string
 	// Listen is the address of the API, host:port; port 0 takes a free one.
 	Listen string
+	// Cluster is how it finds other nodes; nil: it is alone. Nodes that share a
+	// database need one.
+	Cluster *Cluster
+	// Roles are the parts that the node plays.
+	Roles cluster.Roles
 	// AllowTargets are networks that jobs may call although they are not public.
 	AllowTargets []netip.Prefix
 	// AllowPlainHTTP lets jobs call public addresses without TLS.
@@ -55,6 +61,7 @@ func DefaultConfig() Config {
 		Retention:    30 * 24 * time.Hour,
 		DrainTimeout: 90 * time.Second,
 		NodeName:     "belfry",
+		Roles:        cluster.Roles{cluster.Gateway, cluster.Scheduler, cluster.Worker},
 		Version:      "dev",
 	}
 }
@@ -75,10 +82,29 @@ func (c Config) Validate() error {
 	case c.DrainTimeout < 0:
 		return fmt.Errorf("drain-timeout is %s: 0 or more", c.DrainTimeout)
 	}
+	if err := c.validateShared(); err != nil {
+		return err
+	}
+	return gateway.CheckListen(c.Listen, c.InsecureNoAuth)
+}
+
+// validateShared checks what a node shares with others.
+func (c Config) validateShared() error {
+	switch {
+	case len(c.Roles) == 0:
+		return errors.New("roles is empty: some of gateway, scheduler, worker")
+	case c.CQL != nil && c.Cluster == nil:
+		return errors.New("cluster-listen is empty: nodes that share a database have to find each other")
+	case c.CQL == nil && !(c.Roles.Has(cluster.Scheduler) && c.Roles.Has(cluster.Worker)):
+		return errors.New("roles: a node on the embedded store owns its partitions and makes its deliveries itself, since no other node can")
+	}
 	if c.CQL != nil {
 		if err := c.CQL.Validate(); err != nil {
 			return err
 		}
 	}
-	return gateway.CheckListen(c.Listen, c.InsecureNoAuth)
+	if c.Cluster != nil {
+		return c.Cluster.Validate()
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,14 +39,29 @@ type Node struct {
 	store    persistence.Store // nil until it is open
 	system   *actor.ActorSystem
 	registry *prometheus.Registry
-	owners   *cluster.Owners
+	self     cluster.Member
+	routes   *cluster.Routes
+	process  *cluster.Process // nil: in no cluster
+	beater   *cluster.Beater  // nil: alone on the store
 	props    *actors.Factory
 	target   *execution.Target
 	gateway  *gateway.Gateway
+	relay    *relay
 	server   *http.Server
 	listener net.Listener
-	worker   *actor.PID
-	host     *actor.PID
+	worker   *actor.PID // nil: not of its roles
+	host     *actor.PID // nil: not of its roles
+
+	clockSkew prometheus.Gauge
+	clockOff  atomic.Bool
+	begun     atomic.Bool                     // it does its parts
+	givingUp  atomic.Bool                     // its partitions, to whoever can take them
+	api       atomic.Pointer[gateway.Gateway] // to publish to
+	asked     chan struct{}
+	askedOnce sync.Once
+	settled   atomic.Bool // every partition has been known to have an owner
+	ended     chan struct{}
+	endedOnce sync.Once
 
 	stopping    atomic.Bool
 	failed      chan error
@@ -65,7 +81,11 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger.With("node", cfg.NodeName), failed: make(chan error, 1), opened: make(chan struct{})}
+	n := &Node{
+		cfg: cfg, log: cfg.Logger.With("node", cfg.NodeName), failed: make(chan error, 1), opened: make(chan struct{}),
+		asked: make(chan struct{}), ended: make(chan struct{}),
+		self: cluster.Member{Node: cfg.NodeName, Incarnation: uuid.New(), Started: time.Now().UnixMilli(), Roles: cfg.Roles, Version: cfg.Version, Format: messages.Format},
+	}
 	n.wait("the node is starting")
 	if err := n.start(ctx); err != nil {
 		n.abandon()
@@ -82,7 +102,7 @@ func (n *Node) start(ctx context.Context) error {
 	n.registry = prometheus.NewRegistry()
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(n.cfg.Version))
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return n.log }))
-	n.owners = cluster.NewOwners(n.system, n.cfg.Partitions)
+	n.routes = cluster.NewRoutes(n.system, n.cfg.Partitions)
 	n.props = actors.NewFactory(n.system, n.log, actors.NewMetrics(n.registry))
 	n.serve()
 	if n.cfg.CQL != nil {
@@ -137,7 +157,7 @@ func (n *Node) serve() {
 
 // begin starts everything that needs the store.
 func (n *Node) begin(ctx context.Context) error {
-	constants, err := n.store.Cluster(ctx, persistence.Cluster{Partitions: n.cfg.Partitions, Hash: job.HashName, Format: messages.Format})
+	constants, err := n.store.Cluster(ctx, n.constants())
 	if err != nil {
 		return fmt.Errorf("the store: %w", err)
 	}
@@ -145,17 +165,26 @@ func (n *Node) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if n.cfg.Cluster != nil { // before any actor is made, because their names have its address
+		n.wait("the node is joining the cluster")
+		if err := n.join(ctx); err != nil {
+			return err
+		}
+	}
+	if n.self.Roles.Has(cluster.Worker) {
+		if err := n.startWorker(policy); err != nil {
+			return err
+		}
+	}
+	if n.self.Roles.Has(cluster.Scheduler) {
+		if err := n.startHost(); err != nil {
+			return err
+		}
+	}
 	if err := n.startGateway(policy, constants.ID); err != nil {
 		return err
 	}
-	if err := n.startWorker(policy); err != nil {
-		return err
-	}
-	if err := n.startHost(); err != nil {
-		return err
-	}
-	h := n.gateway.Handler()
-	n.handler.Store(&h)
+	n.takePart()
 	n.waiting.Store(nil)
 	return nil
 }
@@ -202,13 +231,21 @@ func addresses(ctx context.Context, hosts []string) ([]netip.AddrPort, error) {
 	return out, nil
 }
 
-func (n *Node) startGateway(policy job.AddressPolicy, cluster uuid.UUID) error {
+// startGateway serves the API. A node that is no gateway serves only what tells
+// of the node itself.
+func (n *Node) startGateway(policy job.AddressPolicy, id uuid.UUID) error {
 	var err error
 	n.gateway, err = gateway.New(gateway.Config{
-		Owners: n.owners, Store: n.store, Policy: policy, Ready: n.Ready,
-		Registry: n.registry, Version: n.cfg.Version, Logger: n.log, TokenKey: cluster[:],
+		Owners: n.routes, Store: n.store, Policy: policy, Ready: n.Ready, Cluster: view{n}, NodeOnly: !n.self.Roles.Has(cluster.Gateway),
+		Registry: n.registry, Version: n.cfg.Version, Logger: n.log, TokenKey: id[:],
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	n.api.Store(n.gateway)
+	h := n.gateway.Handler()
+	n.handler.Store(&h)
+	return nil
 }
 
 func (n *Node) startWorker(policy job.AddressPolicy) error {
@@ -216,47 +253,56 @@ func (n *Node) startWorker(policy job.AddressPolicy) error {
 		Guard: execution.NewGuard(policy, nil), Slots: n.cfg.Slots, UserAgent: "Belfry/" + n.cfg.Version,
 	})
 	cfg := execution.DefaultConfig()
-	cfg.Node, cfg.Slots, cfg.Owner, cfg.Deliverer = n.cfg.NodeName, n.cfg.Slots, n.owners.Owner, n.target
+	cfg.Node, cfg.Slots, cfg.Owner, cfg.Deliverer = n.cfg.NodeName, n.cfg.Slots, n.routes.Owner, n.target
 	cfg.Metrics, cfg.Log = execution.NewMetrics(n.registry), n.cfg.Logger
+	if n.process != nil {
+		cfg.Perform = n.process.Services.Perform
+	}
+	if n.beater != nil {
+		cfg.TTL, cfg.Lease = n.cfg.Cluster.TTL, func() func() bool { return n.beater.Lease().Valid }
+	}
 	cfg.Stopped = func(reason any) { n.fail(fmt.Errorf("the worker panicked too often: %v", reason)) }
 	props, err := execution.NewWorker(n.props, cfg)
 	if err != nil {
 		return err
 	}
-	n.worker, err = n.system.Root.SpawnNamed(props, "worker")
+	// A restarted process must not be taken for the one before.
+	n.worker, err = n.system.Root.SpawnNamed(props, "worker-"+n.self.Incarnation.String())
 	return err
 }
 
 func (n *Node) startHost() error {
 	state := partition.DefaultConfig()
 	state.Node, state.Retention = n.cfg.NodeName, n.cfg.Retention
-	host := partition.NewHost(partition.HostConfig{
-		Shell: partition.Shell{
-			Store: n.store, Worker: func() *actor.PID { return n.worker }, Publish: n.publish, Fenced: n.fenced,
-			Metrics: partition.NewMetrics(n.registry), Log: n.log,
-		},
+	cfg := partition.HostConfig{
+		Shell:  partition.Shell{Store: n.store, Publish: n.publish, Metrics: partition.NewMetrics(n.registry), Log: n.log},
 		State:  state,
-		Owner:  persistence.Owner{Node: n.cfg.NodeName, Incarnation: uuid.New()},
-		Owners: n.owners,
+		Owner:  n.self.Owner(),
+		Routes: n.routes,
 		Props:  n.props,
-	})
+		Worker: n.worker,
+		Peers:  n.peers,
+	}
+	if n.beater != nil {
+		cfg.Beats, cfg.Beater, cfg.Settings = n.store.(persistence.Beats), n.beater, n.cfg.Cluster.settings()
+	}
+	host := partition.NewHost(cfg)
 	n.registry.MustRegister(host)
 	var err error
 	props := n.props.Props(actors.Host, func() actor.Actor { return host },
 		n.props.Supervises(actors.Partition, nil),
 		n.props.Guardian(actors.Host, func(_ *actor.PID, reason any) { n.fail(fmt.Errorf("the host of partitions panicked: %v", reason)) }))
-	n.host, err = n.system.Root.SpawnNamed(props, "host")
+	n.host, err = n.system.Root.SpawnNamed(props, partition.HostName)
 	return err
 }
 
-// fenced ends the node when another process owns a partition: this version runs
-// one server on a store, and two would only take partitions from each other.
-func (n *Node) fenced(holder persistence.Fence) {
-	n.fail(fmt.Errorf("another belfry server, %q, has taken partition %d: this version runs one server on a store", holder.Owner, holder.Partition))
-}
-
 func (n *Node) publish(e *belfryv1.Event) {
-	n.gateway.Publish(e)
+	if g := n.api.Load(); g != nil {
+		g.Publish(e)
+	}
+	if n.process != nil {
+		n.relay.put(e)
+	}
 	if n.cfg.OnEvent != nil {
 		n.cfg.OnEvent(e)
 	}
@@ -279,9 +325,13 @@ func (n *Node) Ready() (bool, string) {
 	if err := n.store.Healthy(); err != nil {
 		return false, err.Error()
 	}
-	if have, all := n.owners.Ready(), n.owners.Partitions(); have < all {
+	if n.clockOff.Load() {
+		return false, "this node's clock is wrong: compare it with those of the other nodes, and set it right"
+	}
+	if have, all := n.routes.Ready(), n.routes.Partitions(); have < all && !n.settled.Load() {
 		return false, fmt.Sprintf("loading: %d of %d partitions are ready", have, all)
 	}
+	n.settled.Store(true) // from here on a partition without an owner is soon taken, and requests wait for that
 	return true, ""
 }
 
@@ -298,30 +348,56 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// Stop drains the node and closes the store. When ctx ends first, calls that
-// still run are cut, and their attempts are recorded as unknown by the next
-// start. It is called once.
+// Stop drains the node and closes the store. Where other nodes can take over
+// they get the partitions first, and the API is served until then. When ctx
+// ends first, calls that still run are cut, and their attempts are recorded as
+// unknown by whoever owns them next. It is called once.
 func (n *Node) Stop(ctx context.Context) error {
 	n.stopping.Store(true)
 	if n.stopOpening != nil {
 		n.stopOpening()
 	}
 	<-n.opened
+	var errs []error
+	if n.shared() {
+		errs = append(errs, n.giveUp(ctx))
+	}
 	if n.gateway != nil {
 		n.gateway.Close()
 	}
-	var errs []error
 	if err := n.server.Shutdown(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("end the API: %w", err), n.server.Close())
 	}
 	if n.worker != nil {
 		errs = append(errs, n.drain(ctx))
 	}
-	errs = append(errs, n.stopActors())
+	if n.beater != nil {
+		errs = append(errs, n.giveUp(ctx)) // so that whoever starts next need not wait
+	}
+	errs = append(errs, n.stopActors(ctx))
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// giveUp hands all partitions over, or releases them.
+func (n *Node) giveUp(ctx context.Context) error {
+	if n.host == nil || !n.begun.Load() {
+		return nil
+	}
+	n.givingUp.Store(true)
+	n.process.Presence.Announce()
+	n.look()
+	const most = 30 * time.Second
+	wait := most
+	if until, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(until))
+	}
+	if _, err := n.system.Root.RequestFuture(n.host, partition.Drain{}, wait).Result(); err != nil {
+		return fmt.Errorf("give the partitions up: %w", err)
+	}
+	return nil
 }
 
 // drain lets running calls end.
@@ -337,8 +413,10 @@ func (n *Node) drain(ctx context.Context) error {
 	return err
 }
 
-// stopActors ends the owners, then the worker, which must not send to nobody.
-func (n *Node) stopActors() error {
+// stopActors ends the owners, then the worker, which must not send to nobody,
+// and then gives the others notice.
+func (n *Node) stopActors(ctx context.Context) error {
+	n.endedOnce.Do(func() { close(n.ended) })
 	var errs []error
 	for _, pid := range []*actor.PID{n.host, n.worker} {
 		if pid == nil {
@@ -351,6 +429,7 @@ func (n *Node) stopActors() error {
 	if n.target != nil {
 		n.target.Close()
 	}
+	errs = append(errs, n.leave(ctx))
 	n.system.Shutdown()
 	return errors.Join(errs...)
 }
@@ -367,7 +446,7 @@ func (n *Node) abandon() {
 		_ = n.listener.Close()
 	}
 	if n.system != nil {
-		_ = n.stopActors()
+		_ = n.stopActors(context.Background())
 	}
 	if n.store != nil {
 		_ = n.store.Close()

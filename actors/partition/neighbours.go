@@ -1,0 +1,64 @@
+package partition
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/belfry-scheduler/belfry/cluster"
+)
+
+// showWorkers finds out who the workers are now, and tells the owners when that
+// has changed.
+func (h *Host) showWorkers(ctx actor.Context) {
+	h.workers = nil
+	for _, m := range h.seen.View.With(cluster.Worker) {
+		p, known := h.says(m)
+		own := m.Owner() == h.Owner
+		if !known || p.Worker == nil || !own && !h.watch.Live(m.Owner(), h.seen.View) {
+			continue
+		}
+		h.workers = append(h.workers, Worker{ID: WorkerIDOf(p.Worker), Remote: !own, Draining: p.Draining})
+	}
+	for partition, o := range h.owners {
+		h.tellWorkers(ctx, partition, o)
+	}
+}
+
+// tellWorkers tells one owner, in the order in which it should use them: its own
+// node's first, since that is nearest and dies with it, then the others in an
+// order of its own, so that partitions do not all prefer the same one.
+func (h *Host) tellWorkers(ctx actor.Context, partition int32, o *ownership) {
+	list := slices.Clone(h.workers)
+	slices.SortFunc(list, func(a, b Worker) int {
+		if a.Remote != b.Remote {
+			if b.Remote {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(weight(partition, a.ID), weight(partition, b.ID))
+	})
+	if o.list == nil || !slices.Equal(list, o.list) {
+		o.list = list
+		ctx.Send(o.pid, workersChanged{list})
+	}
+}
+
+// stamp is the newest stamp of a worker; 0 for the one of this node.
+func (h *Host) stamp(id WorkerID) int64 {
+	for _, p := range h.Peers() {
+		if p.Worker != nil && WorkerIDOf(p.Worker) == id {
+			return p.Stamp
+		}
+	}
+	return 0
+}
+
+// weight orders workers for one partition.
+func weight(partition int32, id WorkerID) uint64 {
+	return xxhash.Sum64String(strconv.Itoa(int(partition)) + " " + string(id))
+}

@@ -1,0 +1,127 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+
+	"github.com/belfry-scheduler/belfry/cluster"
+	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// What a host asks of the store is done beside its mailbox, and comes back as a
+// message.
+
+// fenceTimeout bounds the reading of a fence, and its release.
+const fenceTimeout = 5 * time.Second
+
+func (h *Host) readFence(ctx actor.Context, p int32) {
+	root, self, lease := ctx.ActorSystem().Root, ctx.Self(), h.Beater.Lease()
+	go func() {
+		ctx, cancel := context.WithTimeout(h.ctx, fenceTimeout)
+		defer cancel()
+		f, err := h.Store.ReadFence(ctx, p)
+		root.Send(self, fenceRead{p, f, err, lease})
+	}()
+}
+
+// take acquires and loads a partition.
+func (h *Host) take(ctx actor.Context, e cluster.Take) {
+	root, self := ctx.ActorSystem().Root, ctx.Self()
+	m := taken{partition: e.Partition, lease: h.Beater.Lease()}
+	go func() {
+		m.state, m.err = h.tryTake(e, func() { m.held = true; root.Send(self, acquired{e.Partition}) })
+		root.Send(self, m)
+	}()
+}
+
+// tryTake is acquire and load; a panic in them, over whatever is stored, is an
+// error of this partition.
+func (h *Host) tryTake(e cluster.Take, acquired func()) (s *State, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic while loading: %v\n%s", r, debug.Stack())
+		}
+	}()
+	ctx, cancel := context.WithTimeout(h.ctx, 5*time.Minute)
+	defer cancel()
+	fence, err := h.acquire(ctx, e.Seen)
+	if err != nil {
+		return nil, err
+	}
+	acquired()
+	h.loads <- struct{}{}
+	defer func() { <-h.loads }()
+	return h.load(ctx, fence)
+}
+
+// acquire raises the epoch of a partition.
+func (h *Host) acquire(ctx context.Context, seen persistence.Fence) (persistence.Fence, error) {
+	op := uuid.New()
+	fence, err := h.Store.Acquire(ctx, seen, h.Owner, op)
+	for errors.Is(err, persistence.ErrInDoubt) && ctx.Err() == nil {
+		fence, err = h.Store.Acquire(ctx, seen, h.Owner, op) // the same op: it settles itself
+	}
+	if err != nil {
+		return fence, fmt.Errorf("acquire: %w", err)
+	}
+	h.Metrics.fenceAcquired.Inc()
+	return fence, nil
+}
+
+// load reads what is in a partition.
+func (h *Host) load(ctx context.Context, fence persistence.Fence) (*State, error) {
+	cfg := h.State
+	cfg.Partition, cfg.Partitions = fence.Partition, h.Routes.Partitions()
+	s := New(cfg, fence, time.Now())
+	each := func(r persistence.Row) error { s.LoadRow(r); return nil }
+	if err := h.Store.Load(ctx, fence.Partition, 0, job.DeadSliceOffset, each); err != nil {
+		return nil, fmt.Errorf("load jobs: %w", err)
+	}
+	if err := h.Store.Load(ctx, fence.Partition, job.SideSliceOffset, job.SideSliceOffset+job.SlicesPerKind, each); err != nil {
+		return nil, fmt.Errorf("load the rest: %w", err)
+	}
+	s.Loaded()
+	return s, nil
+}
+
+// release lets anybody have a partition, and then ends its owner.
+func (h *Host) release(ctx actor.Context, e cluster.Release) {
+	root, self := ctx.ActorSystem().Root, ctx.Self()
+	go func() {
+		ctx, cancel := context.WithTimeout(h.ctx, fenceTimeout)
+		defer cancel()
+		root.Send(self, released{e.Partition, h.Store.Release(ctx, e.Fence, uuid.New())})
+	}()
+}
+
+// handed is the fence in a message.
+func handed(p int32, f *belfryv1.Fence) (persistence.Fence, error) {
+	op, err := uuid.FromBytes(f.GetOpId())
+	if err != nil {
+		return persistence.Fence{}, fmt.Errorf("the fence's op id: %w", err)
+	}
+	incarnation, err := uuid.FromBytes(f.GetIncarnation())
+	if err != nil {
+		return persistence.Fence{}, fmt.Errorf("the fence's incarnation: %w", err)
+	}
+	return persistence.Fence{
+		Partition: p, Epoch: f.GetEpoch(), Seq: f.GetSeq(), OpID: op,
+		Owner: f.GetOwner(), Incarnation: incarnation, LastNumber: f.GetLastNumber(),
+	}, nil
+}
+
+// toHand is a fence as a message carries it.
+func toHand(f persistence.Fence) *belfryv1.Fence {
+	return &belfryv1.Fence{
+		Epoch: f.Epoch, Seq: f.Seq, OpId: f.OpID[:], Owner: f.Owner, Incarnation: f.Incarnation[:], LastNumber: f.LastNumber,
+	}
+}

@@ -1,0 +1,427 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/belfry-scheduler/belfry/persistence"
+)
+
+// Claims decides which partitions a node takes, and which it gives up. It is
+// pure: it is told what happened and at which moment of the node's own BOOTTIME
+// clock, and returns what is to be done. Nothing here makes an owner: only the
+// write that raises the epoch does, and a claim that is wrong costs a refusal.
+//
+// A partition's way, seen from one node:
+//
+//	       proposed to us           its holder is gone,
+//	Away ────────────────▶ Wanted ─────── or gave it ──────▶ Taking
+//	 ▲ ▲                     │  ▲                              │ epoch raised,
+//	 │ └───────── no longer ─┘  └──────────── refused ─────────┤ loaded
+//	 │                                                         ▼
+//	 └── stopped ◀── Offering ◀── Yielding ◀─ proposed to ─  Owned
+//	                 (the next    (its queue   another
+//	                 owner takes   is being
+//	                 it, or it is  committed)
+//	                 released)
+//
+// Ownership moves in two ways. A partition whose owner lives is given: the owner
+// sees that it is proposed to another node, and hands it over. One whose owner
+// is dead is taken, when Watch says so.
+type Claims struct {
+	cfg        ClaimsConfig
+	watch      *Watch
+	view       *View
+	candidates []Member
+	able       bool
+	now        time.Duration // of the last event
+	claims     []claim
+	out        []ClaimEffect
+}
+
+// ClaimsConfig is what Claims needs to know.
+type ClaimsConfig struct {
+	Self       persistence.Owner
+	Partitions int
+	// Alone: no other process can have the store, whatever a fence says. Nothing
+	// is watched then.
+	Alone bool
+	// Takes is how many partitions are read, acquired or loaded at once, and
+	// Gives how many are given up at once.
+	Takes, Gives int
+	// OfferFor is how long the next owner may stay silent before the partition
+	// is released for anybody.
+	OfferFor time.Duration
+	// Pause is waited before a partition is tried again that could not be taken.
+	Pause time.Duration
+	// Settle is how long a partition is kept at least, so that nodes that do not
+	// see the same members yet do not pass it to and fro.
+	Settle time.Duration
+}
+
+// DefaultClaims has the values of the documentation.
+func DefaultClaims(self persistence.Owner, partitions int) ClaimsConfig {
+	return ClaimsConfig{Self: self, Partitions: partitions, Takes: 16, Gives: 4, OfferFor: time.Second, Pause: time.Second, Settle: 200 * time.Millisecond}
+}
+
+// Claimed is where a partition stands.
+type Claimed byte
+
+const (
+	Away     Claimed = iota // another node is to own it
+	Wanted                  // ours to own, held by another
+	Reading                 // its fence is being read
+	Taking                  // it is being acquired and loaded
+	Owned                   // its owner runs here
+	Yielding                // its owner commits what is left
+	Offering                // the next owner was told
+	Leaving                 // its owner is being stopped
+)
+
+type claim struct {
+	is    Claimed
+	at    time.Duration // Wanted, or doubted: when the fence is read; Owned: when it may be given; Offering: when that ends
+	ours  bool          // proposed to us
+	next  Member        // else to whom, if there is anybody
+	fence persistence.Fence
+
+	// The fence may name this node although no owner runs: nobody else takes the
+	// partition then, so this node must, if only to give it up.
+	kept bool
+	// While it is owned, or about to be, the fence has to be read again: another
+	// node may have taken it. asked: it is being read; twice: and once more.
+	doubted, asked, twice bool
+}
+
+// ClaimEffect is what Claims wants done.
+type ClaimEffect interface{ claimEffect() }
+
+type (
+	// ReadFence is answered by Claims.Fence.
+	ReadFence struct{ Partition int32 }
+	// Take acquires the partition exactly after Seen, and loads it; answered by
+	// Claims.Took.
+	Take struct {
+		Partition int32
+		Seen      persistence.Fence
+	}
+	// Yield tells the owner to commit what it has and to stop acting; answered
+	// by Claims.Yielded.
+	Yield struct {
+		Partition int32
+		Next      Member // where requests go meanwhile; zero: nobody
+	}
+	// Offer tells the next owner that everything is committed under Fence;
+	// answered by Claims.Answered.
+	Offer struct {
+		Partition int32
+		Fence     persistence.Fence
+		Next      Member
+	}
+	// Release gives the partition up for anybody, and then ends its owner.
+	Release struct {
+		Partition int32
+		Fence     persistence.Fence
+	}
+	// End stops the owner; its end is told to Claims.Ended, as any other.
+	End struct{ Partition int32 }
+)
+
+func (ReadFence) claimEffect() {}
+func (Take) claimEffect()      {}
+func (Yield) claimEffect()     {}
+func (Offer) claimEffect()     {}
+func (Release) claimEffect()   {}
+func (End) claimEffect()       {}
+
+// NewClaims makes claims on nothing: no member is known yet.
+func NewClaims(cfg ClaimsConfig, w *Watch) *Claims {
+	return &Claims{cfg: cfg, watch: w, view: &View{}, claims: make([]claim, cfg.Partitions)}
+}
+
+// Is tells where a partition stands.
+func (c *Claims) Is(p int32) Claimed { return c.claims[p].is }
+
+// Count is how many partitions stand somewhere.
+func (c *Claims) Count(in ...Claimed) int {
+	n := 0
+	for i := range c.claims {
+		for _, is := range in {
+			if c.claims[i].is == is {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Idle tells that nothing is owned, or about to be.
+func (c *Claims) Idle() bool { return c.Count(Away, Wanted) == len(c.claims) }
+
+// See tells who seems alive, and who of them may own partitions: schedulers
+// that are not leaving and whose clock is right.
+func (c *Claims) See(now time.Duration, view *View, candidates []Member) []ClaimEffect {
+	c.begin()
+	c.view, c.candidates = view, candidates
+	assigned := Assign(len(c.claims), candidates)
+	for p := range c.claims {
+		k := &c.claims[p]
+		if k.next = (Member{}); assigned != nil {
+			k.next = assigned[p]
+		}
+		k.ours = assigned != nil && k.next.Owner() == c.cfg.Self
+		switch {
+		case k.ours && (k.is == Away || k.is == Wanted): // of the latter the holder may be gone
+			k.is, k.at = Wanted, now
+		case !k.ours && k.is == Wanted && !k.kept:
+			k.is = Away
+		}
+	}
+	return c.proceed(now)
+}
+
+// Beats tells what the store says of all nodes, in a reading that began at an
+// earlier moment and has just ended.
+func (c *Claims) Beats(began, now time.Duration, rows []persistence.Beat) []ClaimEffect {
+	c.begin()
+	c.watch.Saw(began, now, rows)
+	return c.proceed(now)
+}
+
+// Tick tells that time has passed.
+func (c *Claims) Tick(now time.Duration) []ClaimEffect {
+	c.begin()
+	return c.proceed(now)
+}
+
+// Wake is when Claims wants a Tick, if at all. What is due already waits for
+// something else to end.
+func (c *Claims) Wake() (at time.Duration, found bool) {
+	for i := range c.claims {
+		k := &c.claims[i]
+		if k.due() && k.at > c.now && (!found || k.at < at) {
+			at, found = k.at, true
+		}
+	}
+	return at, found
+}
+
+// Fence is the answer to ReadFence.
+func (c *Claims) Fence(now time.Duration, p int32, f persistence.Fence, err error) []ClaimEffect {
+	c.begin()
+	k := &c.claims[p]
+	holder := persistence.Owner{Node: f.Owner, Incarnation: f.Incarnation}
+	switch {
+	case k.asked:
+		c.recheck(now, p, holder, err)
+	case k.is != Reading:
+	case err != nil:
+		k.is, k.at = Wanted, now+c.cfg.Pause
+	case !k.ours && holder != c.cfg.Self:
+		k.is, k.kept = Away, false
+	default:
+		c.judge(now, p, f, holder)
+	}
+	return c.proceed(now)
+}
+
+// recheck ends a doubt.
+func (c *Claims) recheck(now time.Duration, p int32, holder persistence.Owner, err error) {
+	k := &c.claims[p]
+	k.asked = false
+	switch {
+	case k.is != Owned:
+		k.doubted = false
+	case err != nil:
+		k.at = now + c.cfg.Pause
+	case holder != c.cfg.Self:
+		k.is, k.doubted = Leaving, false
+		c.emit(End{p})
+	case !k.twice:
+		k.doubted = false
+	}
+	k.twice = false
+}
+
+// judge takes a partition whose fence was read, or waits.
+func (c *Claims) judge(now time.Duration, p int32, f persistence.Fence, holder persistence.Owner) {
+	k := &c.claims[p]
+	may, again := true, time.Duration(0)
+	if !c.cfg.Alone && holder != c.cfg.Self { // our own owner of it has ended, or we would not ask
+		may, again = c.watch.MayTake(now, holder, c.cfg.Self, c.view)
+	}
+	if !may {
+		k.is, k.at, k.kept = Wanted, now+min(again, c.cfg.Pause), false
+		return
+	}
+	k.is = Taking
+	c.emit(Take{p, f})
+}
+
+// Took is the answer to Take: nil when the owner runs. Else held tells that the
+// epoch was raised all the same.
+func (c *Claims) Took(now time.Duration, p int32, held bool, err error) []ClaimEffect {
+	c.begin()
+	k := &c.claims[p]
+	switch {
+	case k.is != Taking:
+	case err == nil:
+		k.is, k.at, k.kept = Owned, now+c.cfg.Settle, false
+		if k.doubted {
+			k.at = now
+		}
+	default:
+		k.kept, k.doubted = k.kept || held, false
+		k.is, k.at = Wanted, now+c.cfg.Pause
+		if !k.ours && !k.kept {
+			k.is = Away
+		}
+	}
+	return c.proceed(now)
+}
+
+// Offered tells that another node gives us a partition, under f. It is refused
+// when we have it already, or are giving up what we have. Our own view need not
+// propose it to us yet.
+func (c *Claims) Offered(now time.Duration, p int32, f persistence.Fence) (accepted bool, effects []ClaimEffect) {
+	c.begin()
+	k := &c.claims[p]
+	if c.able && c.candidate() && (k.is == Away || k.is == Wanted || k.is == Reading) {
+		k.is, accepted = Taking, true
+		c.emit(Take{p, f})
+	}
+	return accepted, c.proceed(now)
+}
+
+// Yielded is the answer to Yield: everything is committed under f.
+func (c *Claims) Yielded(now time.Duration, p int32, f persistence.Fence) []ClaimEffect {
+	c.begin()
+	if k := &c.claims[p]; k.is == Yielding {
+		k.fence = f
+		if !k.ours && k.next.Node != "" {
+			k.is, k.at = Offering, now+c.cfg.OfferFor
+			c.emit(Offer{p, f, k.next})
+		} else {
+			k.is = Leaving
+			c.emit(Release{p, f})
+		}
+	}
+	return c.proceed(now)
+}
+
+// Answered is the answer to Offer.
+func (c *Claims) Answered(now time.Duration, p int32, taken bool) []ClaimEffect {
+	c.begin()
+	if k := &c.claims[p]; k.is == Offering {
+		k.is = Leaving
+		if taken {
+			c.emit(End{p})
+		} else {
+			c.emit(Release{p, k.fence})
+		}
+	}
+	return c.proceed(now)
+}
+
+// Ended tells that the owner of a partition has stopped, for whatever reason.
+func (c *Claims) Ended(now time.Duration, p int32) []ClaimEffect {
+	c.begin()
+	k := &c.claims[p]
+	asked := k.is == Leaving
+	k.doubted = false
+	switch {
+	case k.is == Taking: // the one before; the next is on its way
+	case asked && k.ours:
+		k.is, k.at = Wanted, now
+	case asked && !k.kept:
+		k.is = Away
+	default: // the fence may still name us
+		k.is, k.at, k.kept = Wanted, now+c.cfg.Pause, true
+	}
+	return c.proceed(now)
+}
+
+// Unreleased tells that a Release failed, and the fence may still name us.
+func (c *Claims) Unreleased(p int32) { c.claims[p].kept = true }
+
+// Rival tells that a later epoch of a partition is said to be owned elsewhere:
+// an owner that commits nothing would not notice.
+func (c *Claims) Rival(now time.Duration, p int32) []ClaimEffect {
+	c.begin()
+	c.doubt(now, p)
+	return c.proceed(now)
+}
+
+// Able tells whether this node's beats are seen: while they are not it takes
+// nothing, and afterwards it asks who owns what it owned.
+func (c *Claims) Able(now time.Duration, able bool) []ClaimEffect {
+	c.begin()
+	if able && !c.able {
+		for p := range c.claims {
+			c.doubt(now, int32(p))
+		}
+	}
+	c.able = able
+	return c.proceed(now)
+}
+
+func (c *Claims) doubt(now time.Duration, p int32) {
+	k := &c.claims[p]
+	switch {
+	case k.is != Owned && k.is != Taking:
+	case k.doubted:
+		k.twice = k.asked
+	default:
+		k.doubted, k.at = true, now
+	}
+}
+
+// candidate tells whether this node may own partitions.
+func (c *Claims) candidate() bool {
+	return slices.ContainsFunc(c.candidates, func(m Member) bool { return m.Owner() == c.cfg.Self })
+}
+
+func (c *Claims) begin() {
+	clear(c.out)
+	c.out = c.out[:0]
+}
+
+func (c *Claims) emit(e ClaimEffect) { c.out = append(c.out, e) }
+
+// proceed starts what can start now.
+func (c *Claims) proceed(now time.Duration) []ClaimEffect {
+	c.now = now
+	taking, giving := c.Count(Reading, Taking), c.Count(Yielding, Offering, Leaving)
+	for i := range c.claims {
+		p, k := int32(i), &c.claims[i]
+		switch {
+		case !k.due() || now < k.at:
+		case k.is == Offering:
+			k.is = Leaving
+			c.emit(Release{p, k.fence})
+		case k.is == Owned && k.doubted:
+			k.asked = true
+			c.emit(ReadFence{p})
+		case k.is == Owned && giving < c.cfg.Gives:
+			k.is = Yielding
+			giving++
+			c.emit(Yield{p, k.next})
+		case k.is == Wanted && c.able && taking < c.cfg.Takes:
+			k.is = Reading
+			taking++
+			c.emit(ReadFence{p})
+		}
+	}
+	return c.out
+}
+
+// due tells whether something is done when its time comes.
+func (k *claim) due() bool {
+	switch k.is {
+	case Wanted, Offering:
+		return true
+	case Owned:
+		return k.doubted && !k.asked || !k.doubted && !k.ours
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+
+	pa "github.com/asynkron/protoactor-go/cluster"
+
+	"github.com/belfry-scheduler/belfry/persistence"
+)
+
+// provider tells protoactor's cluster of the members that gossip sees.
+//
+// protoactor blocks a member that has left for ever, by its id. One that was
+// paused, or cut off, leaves and comes back; so an id is the incarnation and how
+// often this process saw it join.
+type provider struct {
+	views chan *View // holds the newest one that is not applied yet
+	stop  chan struct{}
+	once  sync.Once
+}
+
+var _ pa.ClusterProvider = (*provider)(nil)
+
+func newProvider() *provider {
+	return &provider{views: make(chan *View, 1), stop: make(chan struct{})}
+}
+
+// viewed takes a view and returns at once: protoactor calls every subscriber of
+// a change while it holds its lock.
+func (p *provider) viewed(v *View) {
+	for {
+		select {
+		case p.views <- v:
+			return
+		default:
+		}
+		select {
+		case <-p.views:
+		default:
+		}
+	}
+}
+
+// StartMember implements pa.ClusterProvider.
+func (p *provider) StartMember(c *pa.Cluster) error {
+	go p.apply(c.MemberList.UpdateClusterTopology)
+	return nil
+}
+
+// StartClient implements pa.ClusterProvider.
+func (p *provider) StartClient(c *pa.Cluster) error { return p.StartMember(c) }
+
+// Shutdown implements pa.ClusterProvider.
+func (p *provider) Shutdown(bool) error {
+	p.once.Do(func() { close(p.stop) })
+	return nil
+}
+
+func (p *provider) apply(update func(pa.Members)) {
+	joins, present := map[persistence.Owner]int{}, map[persistence.Owner]bool{}
+	for {
+		select {
+		case v := <-p.views:
+			update(topology(v, joins, present))
+		case <-p.stop:
+			return
+		}
+	}
+}
+
+// topology is a view in protoactor's form. It counts in joins how often each
+// member came, and leaves in present who is there.
+func topology(v *View, joins map[persistence.Owner]int, present map[persistence.Owner]bool) pa.Members {
+	out := make(pa.Members, 0, len(v.Members))
+	for _, m := range v.Members {
+		if !present[m.Owner()] {
+			present[m.Owner()] = true
+			joins[m.Owner()]++
+		}
+		host, port, err := splitHostPort(m.Address)
+		if err != nil {
+			continue // it has no actors that anybody could reach
+		}
+		out = append(out, &pa.Member{Id: memberID(m, joins[m.Owner()]), Host: host, Port: port, Kinds: slices.Clone(m.Kinds)})
+	}
+	for owner := range present {
+		if _, here := v.Find(owner); !here {
+			delete(present, owner)
+		}
+	}
+	return out
+}

@@ -1,0 +1,229 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belfry-scheduler/belfry/actors/partition"
+	"github.com/belfry-scheduler/belfry/cluster"
+	"github.com/belfry-scheduler/belfry/cluster/wire"
+	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// Cluster is how a node finds the others, and they it.
+type Cluster struct {
+	// Listen is the host:port of gossip, TCP and UDP, and ActorListen that of
+	// messages between actors. Port 0 takes a free one.
+	Listen, ActorListen string
+	// Advertise is the host by which others reach both. "": the one of each.
+	Advertise string
+	// Join names some nodes of the cluster.
+	Join []string
+	// Name is shared by all nodes of the cluster.
+	Name string
+	// TTL is how long a node may be silent before others take what it owns.
+	TTL time.Duration
+	// GossipKeyFile has the keys that encrypt gossip; "": none.
+	GossipKeyFile string
+	TLS           wire.TLS
+	// Insecure allows plaintext off loopback.
+	Insecure bool
+}
+
+// Validate names the first field that cannot be used.
+func (c *Cluster) Validate() error {
+	switch {
+	case c.Listen == "" || c.ActorListen == "":
+		return errors.New("cluster-listen and actor-listen are needed in a cluster")
+	case c.Name == "":
+		return errors.New("cluster-name is empty")
+	}
+	return c.settings().Validate()
+}
+
+func (c *Cluster) settings() cluster.Settings { return cluster.Settings{TTL: c.TTL} }
+
+// keys reads the keys of gossip.
+func (c *Cluster) keys() ([][]byte, error) {
+	if c.GossipKeyFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.GossipKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("gossip-key-file: %w", err)
+	}
+	keys, err := cluster.ParseKeys(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("gossip-key-file %s: %w", c.GossipKeyFile, err)
+	}
+	return keys, nil
+}
+
+// join makes the node a member. It takes part only when it has begun.
+func (n *Node) join(ctx context.Context) error {
+	c := n.cfg.Cluster
+	keys, err := c.keys()
+	if err != nil {
+		return err
+	}
+	n.process, err = cluster.Join(ctx, cluster.ProcessConfig{
+		Self:    n.self,
+		Wire:    wire.Config{Listen: c.ActorListen, Advertise: c.Advertise, Cluster: c.Name, TLS: c.TLS, Insecure: c.Insecure, Log: n.log, Registerer: n.registry},
+		Members: cluster.MembersConfig{Listen: c.Listen, Advertise: c.Advertise, Join: c.Join, Label: c.Name, Keys: keys, Insecure: c.Insecure, Boot: cluster.Boottime, Log: n.log, Registry: n.registry},
+		Presence: cluster.PresenceConfig{
+			Every: c.settings().Every(), Status: n.status, Changed: n.look, Events: n.received,
+			Drain: n.askToStop,
+		},
+		Routes: n.routes, Viewed: func(*cluster.View) { n.look() }, Failed: n.fail, Props: n.props, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.self = n.process.Self
+	n.clockSkew = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "belfry", Name: "clock_skew_seconds", Help: "How far this node's clock is ahead of the median of all nodes' clocks."})
+	n.registry.MustRegister(n.clockSkew)
+	n.relay = newRelay(n.registry)
+	go n.relay.run(n.system.Root, n.peers, n.ended)
+	go n.watchClock()
+	return n.beat(ctx)
+}
+
+// beat starts this node's signs of life, where others share its store.
+func (n *Node) beat(ctx context.Context) error {
+	beats, shared := n.store.(persistence.Beats)
+	if !shared {
+		return nil
+	}
+	var err error
+	n.beater, err = cluster.NewBeater(cluster.BeatConfig{
+		Beats: beats, Self: n.self, Settings: n.cfg.Cluster.settings(), Metrics: cluster.NewBeatMetrics(n.registry), Logger: n.log,
+	})
+	if err == nil {
+		err = n.beater.Start(ctx)
+	}
+	return err
+}
+
+// status is what this node says of itself.
+func (n *Node) status() cluster.Status {
+	s := cluster.Status{
+		Stamp:    cluster.Boottime().Milliseconds(),
+		Draining: n.stopping.Load() || !n.begun.Load(),
+		ClockOff: n.clockOff.Load(),
+	}
+	if n.worker != nil && n.begun.Load() {
+		s.Worker = n.worker.GetId()
+	}
+	return s
+}
+
+// look shows the host who there is, as far as it has begun.
+func (n *Node) look() {
+	if !n.begun.Load() || n.host == nil {
+		return
+	}
+	view := &cluster.View{Members: []cluster.Member{n.self}}
+	if n.process != nil {
+		view = n.process.Members.View()
+	}
+	// A node that nobody can take over from goes on until its last call has ended.
+	self := cluster.Status{Draining: n.givingUp.Load(), ClockOff: n.clockOff.Load()}
+	n.system.Root.Send(n.host, partition.Seen{View: view, Self: self})
+}
+
+// takePart tells the others, and the host, that this node does its parts now.
+func (n *Node) takePart() {
+	n.begun.Store(true)
+	if n.process != nil {
+		n.process.Presence.Announce()
+	}
+	n.look()
+}
+
+// peers are the other members of the cluster.
+func (n *Node) peers() []cluster.Peer {
+	if n.process == nil {
+		return nil
+	}
+	return n.process.Presence.Peers()
+}
+
+// shared tells whether another node is there to take over what this one has.
+func (n *Node) shared() bool {
+	if n.beater == nil {
+		return false
+	}
+	for _, p := range n.peers() {
+		if p.Roles.Has(cluster.Scheduler) && !p.Draining && !p.ClockOff && !p.Heard.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// clockPause is the time between two looks at the clocks.
+const clockPause = 500 * time.Millisecond
+
+// watchClock compares this node's clock with the others', again and again.
+func (n *Node) watchClock() {
+	t := time.NewTicker(clockPause)
+	defer t.Stop()
+	for {
+		select {
+		case <-n.ended:
+			return
+		case <-t.C:
+		}
+		was := n.clockOff.Load()
+		v := n.process.Members.JudgeClock(was)
+		n.clockSkew.Set(v.Offset.Seconds())
+		if v.Off == was {
+			continue
+		}
+		n.clockOff.Store(v.Off)
+		if v.Off {
+			n.log.Error("this node's clock is wrong: it owns nothing until it is right again", "offset", v.Offset.String(), "compared", v.Compared)
+		} else {
+			n.log.Info("this node's clock is right again", "offset", v.Offset.String())
+		}
+		n.process.Presence.Announce()
+		n.look()
+		if n.process.Members.Replaced() {
+			n.fail(fmt.Errorf("another process has started as node %q: node names must differ", n.self.Node))
+		}
+	}
+}
+
+// askToStop is what a request to drain this node does.
+func (n *Node) askToStop() { n.askedOnce.Do(func() { close(n.asked) }) }
+
+// Asked is closed when the node was asked, over the network, to stop.
+func (n *Node) Asked() <-chan struct{} { return n.asked }
+
+// received takes what has happened on other nodes.
+func (n *Node) received(events []*belfryv1.Event) {
+	if g := n.api.Load(); g != nil {
+		for _, e := range events {
+			g.Publish(e)
+		}
+	}
+}
+
+// leave gives the cluster notice, once nothing is owned or held any more.
+func (n *Node) leave(ctx context.Context) error {
+	var errs []error
+	if n.process != nil {
+		errs = append(errs, n.process.Leave(ctx))
+	}
+	if n.beater != nil {
+		errs = append(errs, n.beater.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,5 @@
+//go:build !belfry_next_format
+
+package messages
+
+const beyond = 0
