@@ -2,9 +2,12 @@ package chaos
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Interval is what the harness knows of a job: due at First and every Every
@@ -25,8 +28,23 @@ func (i Interval) slots() []time.Time {
 	return out
 }
 
-// Kill is a moment at which a node was killed.
-type Kill struct{ At time.Time }
+// FaultKind is what was done to a node.
+type FaultKind string
+
+const (
+	Killed    FaultKind = "killed"
+	Paused    FaultKind = "paused"
+	Restarted FaultKind = "restarted" // it was asked to stop, and had the time for it
+	Joined    FaultKind = "joined"    // it is new
+)
+
+// Fault is something that was done to a node: from just before it was done until
+// it was undone, or for a kill until the node was gone.
+type Fault struct {
+	Kind    FaultKind
+	Node    string
+	At, End time.Time
+}
 
 // Finding is a rule that does not hold: which, for what, and what was seen.
 type Finding struct {
@@ -42,22 +60,43 @@ type History struct {
 	Jobs     []Interval
 	Records  map[string][]Record
 	Receipts []Receipt
-	Kills    []Kill
-	// InFlight is how long before a kill a delivery can have been received and
+	Faults   []Fault
+	// InFlight is how long before a fault a delivery can have been answered and
 	// its result not yet be durable.
 	InFlight time.Duration
+
+	// Of clusters. Without takeovers there is one node, and nobody else to send
+	// anything.
+	Partitions int
+	Takeovers  []Takeover
+	// OnTime is how late a first delivery may be while nothing is wrong; 0: that
+	// is not checked.
+	OnTime time.Duration
+	// Recovery is how long after a fault everything is as before.
+	Recovery time.Duration
 }
+
+// stray is how long after it goes on a node that was paused can send what it had
+// just decided to send.
+const stray = 500 * time.Millisecond
 
 // Check returns every finding.
 func (h History) Check() []Finding {
-	c := &checker{History: h, byExecution: map[string][]Receipt{}}
+	c := &checker{History: h, byExecution: map[string][]Receipt{}, ids: map[string]bool{}}
 	for _, r := range h.Receipts {
 		c.byExecution[r.Execution] = append(c.byExecution[r.Execution], r)
 	}
+	for _, rs := range c.byExecution {
+		slices.SortStableFunc(rs, func(a, b Receipt) int { return a.Received.Compare(b.Received) })
+	}
+	c.owned()
 	for _, j := range h.Jobs {
 		c.covered(j)
 	}
 	c.receipts()
+	c.epochs()
+	c.silent()
+	c.settled()
 	return c.found
 }
 
@@ -65,19 +104,40 @@ type checker struct {
 	History
 	byExecution map[string][]Receipt
 	found       []Finding
-	ids         map[string]bool // of all records
+	ids         map[string]bool     // of all records
+	owners      map[tenure]Takeover // who had a partition under an epoch
+}
+
+// tenure is an ownership.
+type tenure struct {
+	partition int32
+	epoch     int64
 }
 
 func (c *checker) find(rule, job, format string, args ...any) {
 	c.found = append(c.found, Finding{rule, job, fmt.Sprintf(format, args...)})
 }
 
-// covered is C1 and C4: every slot has exactly one record, under the one id
-// that the harness computes itself.
-func (c *checker) covered(j Interval) {
-	if c.ids == nil {
-		c.ids = map[string]bool{}
+// partition of a job: the range of XXH64 that its id falls into.
+func (h History) partition(job string) int32 {
+	return int32(xxhash.Sum64String(job) >> (64 - bits.TrailingZeros(uint(h.Partitions))))
+}
+
+// owned is C14: an epoch of a partition has one owner.
+func (c *checker) owned() {
+	c.owners = map[tenure]Takeover{}
+	for _, o := range c.Takeovers {
+		key := tenure{o.Partition, o.Epoch}
+		if other, ok := c.owners[key]; ok {
+			c.find("C14", "", "partition %d had two owners under epoch %d: %s and %s", o.Partition, o.Epoch, other.Node, o.Node)
+		}
+		c.owners[key] = o
 	}
+}
+
+// covered is C1, C4 and C16: every slot has exactly one record, under the one id
+// that the harness computes itself, and what succeeded was received.
+func (c *checker) covered(j Interval) {
 	times := map[time.Time]int{}
 	generation := ""
 	for _, r := range c.Records[j.Job] {
@@ -91,6 +151,8 @@ func (c *checker) covered(j Interval) {
 		}
 		if r.Status != "succeeded" {
 			c.find("C1", j.Job, "slot %s ended as %s: %s", first, r.Status, r.Reason)
+		} else if len(c.byExecution[r.ExecutionID]) == 0 {
+			c.find("C16", j.Job, "%s is recorded as succeeded and was not received", r.ExecutionID)
 		}
 		if generation == "" {
 			generation = strings.Split(r.ExecutionID+"~", "~")[1]
@@ -113,13 +175,14 @@ func (c *checker) covered(j Interval) {
 	}
 }
 
-// receipts is C2, C4, C5, C14 and C16, over what the target received.
+// receipts is C2, C3, C4, C5 and C16, over what the target received.
 func (c *checker) receipts() {
 	bySlot := map[string]string{}
 	for id, rs := range c.byExecution {
 		if !c.ids[id] {
-			c.find("C16", rs[0].Job, "%s was received and has no record", id)
+			c.find("C16", rs[0].Job, "%s was received at %s, answered at %s, and has no record", id, rs[0].Received, rs[0].Answered)
 		}
+		c.late(rs[0])
 		for i, r := range rs {
 			if r.Received.Before(r.ScheduledFor) {
 				c.find("C2", r.Job, "%s was received %s early", id, r.ScheduledFor.Sub(r.Received))
@@ -139,17 +202,112 @@ func (c *checker) receipts() {
 	}
 }
 
-// repeat is C5 and C14: the same attempt comes again only from a later epoch,
-// and only when the first was in flight at a kill.
-func (c *checker) repeat(before, r Receipt) {
-	if r.Epoch <= before.Epoch {
-		c.find("C14", r.Job, "%s attempt %d came twice under epoch %d", r.Execution, r.Attempt, r.Epoch)
+// late is C3: the first delivery comes on time, or where a fault is in the way,
+// at most the recovery bound after its end.
+func (c *checker) late(first Receipt) {
+	if c.OnTime == 0 {
+		return
 	}
-	inFlight := slices.ContainsFunc(c.Kills, func(k Kill) bool {
-		return before.Received.Before(k.At) && k.At.Sub(before.Received) <= c.InFlight
+	if by := c.deadline(first.ScheduledFor); first.Received.After(by) {
+		c.find("C3", first.Job, "%s was received %s late, %s after its deadline", first.Execution, first.Received.Sub(first.ScheduledFor), first.Received.Sub(by))
+	}
+}
+
+// deadline is the time by which a slot has to be delivered.
+func (c *checker) deadline(slot time.Time) time.Time {
+	by := slot.Add(c.OnTime)
+	for _, f := range c.Faults { // in the order of their beginnings
+		if healed := f.End.Add(c.Recovery); !f.At.After(by) && !slot.After(healed) && by.Before(healed) {
+			by = healed
+		}
+	}
+	return by
+}
+
+// repeat is C5 and C14: an execution comes again only when what came before was
+// in flight at a kill or a pause. Under the epoch of the same owner only where it
+// was another node's worker that was hit, or out of reach; from an earlier owner
+// only where it was that one that was paused or cut off, and lost the partition
+// meanwhile.
+func (c *checker) repeat(before, r Receipt) {
+	var hits []Fault
+	for _, f := range c.Faults {
+		if f.interrupts(before, c.InFlight) {
+			hits = append(hits, f)
+		}
+	}
+	if len(hits) == 0 {
+		c.find("C5", r.Job, "%s came again at %s, and was not in flight at a kill or a pause (first at %s)", r.Execution, r.Received, before.Received)
+	}
+	if r.Epoch > before.Epoch {
+		return
+	}
+	owner := c.owners[tenure{c.partitionOf(r), r.Epoch}].Node
+	explained := slices.ContainsFunc(hits, func(f Fault) bool {
+		if r.Epoch == before.Epoch {
+			return owner != "" && (f.Node != owner || f.network())
+		}
+		return (f.Kind == Paused || f.network()) && f.Node == owner
 	})
-	if !inFlight {
-		c.find("C5", r.Job, "%s came again at %s, and was not in flight at a kill (first at %s)", r.Execution, r.Received, before.Received)
+	if !explained {
+		c.find("C14", r.Job, "%s attempt %d came under epoch %d, and before under %d", r.Execution, r.Attempt, r.Epoch, before.Epoch)
+	}
+}
+
+func (c *checker) partitionOf(r Receipt) int32 {
+	if c.Partitions == 0 {
+		return 0
+	}
+	return c.partition(r.Job)
+}
+
+// interrupts tells whether a delivery can have been in flight at a fault: it had
+// begun, and its result need not be durable. Nothing planned interrupts anything.
+func (f Fault) interrupts(r Receipt, inFlight time.Duration) bool {
+	end := f.begun()
+	if f.Kind == Paused {
+		end = end.Add(stray)
+	}
+	answered := r.Answered
+	if answered.IsZero() {
+		answered = r.Received
+	}
+	return (f.Kind == Killed || f.Kind == Paused || f.network()) && r.Received.Before(end) && f.At.Sub(answered) <= inFlight
+}
+
+// epochs is C14: once a job was delivered under an epoch, an earlier owner's
+// deliveries end within a TTL.
+func (c *checker) epochs() {
+	type seen struct {
+		epoch int64
+		since time.Time
+	}
+	newest := map[string]seen{}
+	inOrder := slices.SortedStableFunc(slices.Values(c.Receipts), func(a, b Receipt) int { return a.Received.Compare(b.Received) })
+	for _, r := range inOrder {
+		s := newest[r.Job]
+		switch {
+		case r.Epoch > s.epoch:
+			newest[r.Job] = seen{r.Epoch, r.Received}
+		case r.Epoch < s.epoch && r.Received.Sub(s.since) > TTL:
+			c.find("C14", r.Job, "%s came under epoch %d, %s after epoch %d was seen", r.Execution, r.Epoch, r.Received.Sub(s.since), s.epoch)
+		}
+	}
+}
+
+// settled is C18: after the last fault no partition moves any more once the
+// recovery bound is over.
+func (c *checker) settled() {
+	var end time.Time
+	for _, f := range c.Faults {
+		if f.End.After(end) {
+			end = f.End
+		}
+	}
+	for _, o := range c.Takeovers {
+		if len(c.Faults) > 0 && o.At.After(end.Add(c.Recovery)) {
+			c.find("C18", "", "partition %d went to %s %s after the last fault had ended", o.Partition, o.Node, o.At.Sub(end))
+		}
 	}
 }
 
@@ -164,4 +322,32 @@ func (h History) Repeats() int {
 		seen[r.Execution] = true
 	}
 	return n
+}
+
+// lateness is how late each slot was delivered first that no fault is in the way
+// of.
+func (h History) lateness() []time.Duration {
+	c := checker{History: h}
+	first := map[string]bool{}
+	var out []time.Duration
+	for _, r := range h.Receipts {
+		if !first[r.Execution] && c.deadline(r.ScheduledFor).Equal(r.ScheduledFor.Add(h.OnTime)) {
+			out = append(out, r.Received.Sub(r.ScheduledFor))
+		}
+		first[r.Execution] = true
+	}
+	return out
+}
+
+// spread is percentiles of durations as text.
+func spread(d []time.Duration) string {
+	if len(d) == 0 {
+		return "none"
+	}
+	d = slices.Clone(d)
+	slices.Sort(d)
+	at := func(share float64) time.Duration {
+		return d[min(int(share*float64(len(d))), len(d)-1)].Round(time.Millisecond)
+	}
+	return fmt.Sprintf("p50 %s, p99 %s, max %s of %d", at(0.5), at(0.99), at(1), len(d))
 }

@@ -7,9 +7,18 @@
 // history over HTTP as any client does.
 //
 //	ledger.go   the target: notes every delivery, stamped on arrival
-//	process.go  a node as a process: start, kill, wait until it is ready
+//	process.go  a node as a process: start, kill, pause, wait until it is ready
+//	nodes.go    a cluster of them on one database, each at an address of its own
 //	client.go   the API as the harness uses it
 //	check.go    the rules, each with its number (C1, C2, …) and what it found
 //
-// One scenario a file, named by what happens: owner_killed_test.go.
+// One scenario a file, named by what happens: owner_killed_test.go. The rules
+// know what a fault excuses, and nothing else is excused:
+//
+//	kill, pause      what was in flight comes again, under its own key; from the
+//	                 same owner only when another node's worker was hit
+//	pause            a node that lost a partition meanwhile finishes the sends
+//	                 that it had begun
+//	planned restart  nothing comes again
+//	any of them      what is due meanwhile is late by at most the recovery bound
 package chaos

@@ -18,7 +18,7 @@ type Receipt struct {
 	Attempt      int
 	Epoch        int64
 	Received     time.Time
-	Answered     time.Time // zero while the answer is not written
+	Answered     time.Time // or the caller was gone; zero while neither is so
 }
 
 // Ledger is a target that notes every delivery.
@@ -45,6 +45,9 @@ func NewLedger() (*Ledger, error) {
 	return led, nil
 }
 
+// After is where a delivery is noted, and answered so much later.
+func (l *Ledger) After(d time.Duration) string { return l.URL + "/?after=" + d.String() }
+
 // ServeHTTP notes a delivery and answers 200.
 func (l *Ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
@@ -64,6 +67,12 @@ func (l *Ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l.grown.Broadcast()
 	l.mu.Unlock()
+	if after, err := time.ParseDuration(r.URL.Query().Get("after")); err == nil {
+		select {
+		case <-time.After(after):
+		case <-r.Context().Done():
+		}
+	}
 	w.WriteHeader(http.StatusOK)
 	l.mu.Lock()
 	l.receipts[i].Answered = time.Now()

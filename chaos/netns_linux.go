@@ -1,10 +1,12 @@
 package chaos
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
@@ -28,10 +30,13 @@ import (
 // A cut is a rule of the router: what one host sends to another is dropped
 // without a word, as by a cable that is pulled. Connections stay open, and what
 // was in their buffers arrives late, after the cut is healed.
+//
+// A loopback address is one of the network's, too, where a host has it: drivers
+// learn from a database where it is, and there it has to be.
 type Network struct {
 	router namespace
 	hosts  []*Host
-	relays relays
+	relays *relays
 	mu     sync.Mutex
 	cuts   []*netlink.Rule
 }
@@ -41,6 +46,7 @@ type Host struct {
 	Name string
 	IP   net.IP
 
+	addrs   []net.IP // and loopback addresses that it has for the others
 	network *Network
 	space   namespace
 }
@@ -51,17 +57,19 @@ type namespace struct {
 	link *netlink.Handle
 }
 
-// NewNetwork makes a network with a router and nothing else. The error says
-// which right is missing.
+// NewNetwork makes a network with a router and nothing else. The error tells
+// which rights it takes.
 func NewNetwork() (*Network, error) {
-	n := &Network{}
+	n := &Network{relays: newRelays()}
 	var err error
 	if n.router, err = newNamespace(); err != nil {
 		return nil, err
 	}
-	return n, n.router.do(func() error {
-		return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
-	})
+	if err = n.router.set("ip_forward"); err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
 }
 
 // Close ends the relays. The network is gone when the processes in it are.
@@ -76,7 +84,8 @@ func (n *Network) Close() {
 // Join adds a host, with a link to the router and a loopback of its own.
 func (n *Network) Join(name string) (*Host, error) {
 	i := len(n.hosts) + 1
-	h := &Host{Name: name, IP: net.IPv4(10, 200, byte(i), 2), network: n}
+	ip := net.IPv4(10, 200, byte(i), 2)
+	h := &Host{Name: name, IP: ip, addrs: []net.IP{ip}, network: n}
 	var err error
 	if h.space, err = newNamespace(); err != nil {
 		return nil, err
@@ -88,13 +97,13 @@ func (n *Network) Join(name string) (*Host, error) {
 // plug puts a cable between the router and a host.
 func (n *Network) plug(h *Host, name string, gateway net.IP) error {
 	cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: "eth0", PeerNamespace: netlink.NsFd(h.space.fd)}
-	return errors.Join(
-		n.router.link.LinkAdd(cable),
-		n.router.up(name, gateway),
-		h.space.up("lo", nil),
-		h.space.up("eth0", h.IP),
-		h.space.link.RouteAdd(&netlink.Route{Gw: gateway}),
-	)
+	if err := n.router.link.LinkAdd(cable); err != nil {
+		return fmt.Errorf("link a network namespace to another: %w", err)
+	}
+	if err := errors.Join(n.router.up(name, gateway, 24), h.space.up("eth0", h.IP, 24)); err != nil {
+		return err
+	}
+	return h.space.link.RouteAdd(&netlink.Route{Gw: gateway})
 }
 
 // Cut drops everything between a host and others, both ways, until Heal.
@@ -106,17 +115,22 @@ func (n *Network) Cut(a *Host, from ...*Host) error {
 	return errors.Join(errs...)
 }
 
-// CutOneWay drops what a host sends to another, until Heal.
-func (n *Network) CutOneWay(from, to *Host) error {
-	r := netlink.NewRule()
-	r.Family, r.Type = unix.AF_INET, unix.RTN_BLACKHOLE
-	r.Src, r.Dst = only(from.IP), only(to.IP)
-	if err := n.router.link.RuleAdd(r); err != nil {
-		return fmt.Errorf("cut %s off from %s: %w", to.Name, from.Name, err)
-	}
+// CutOneWay drops what a host sends to others, until Heal.
+func (n *Network) CutOneWay(from *Host, to ...*Host) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cuts = append(n.cuts, r)
+	for _, h := range to {
+		for _, src := range from.addrs {
+			for _, dst := range h.addrs {
+				r := netlink.NewRule()
+				r.Family, r.Type, r.Src, r.Dst = unix.AF_INET, unix.RTN_BLACKHOLE, only(src), only(dst)
+				if err := n.router.link.RuleAdd(r); err != nil {
+					return fmt.Errorf("cut %s off from %s: %w", h.Name, from.Name, err)
+				}
+				n.cuts = append(n.cuts, r)
+			}
+		}
+	}
 	return nil
 }
 
@@ -132,38 +146,59 @@ func (n *Network) Heal() error {
 	return errors.Join(errs...)
 }
 
-// Do runs f on a thread in the host's namespace: processes that it starts, and
-// sockets that it opens, are there. A dial has to name an IP address.
+// Do runs f with its thread in the host's namespace: processes that f starts
+// itself, and sockets that it opens, are there. A dial has to name an address,
+// and what f does in other goroutines is done elsewhere.
 func (h *Host) Do(f func() error) error { return h.space.do(f) }
 
 // Serve makes something that listens on this machine's loopback part of a host:
-// clients on the other hosts reach it at the very same loopback address, which
-// is a relay that takes the way through the network. Drivers may therefore ask
-// a database where it is.
-func (h *Host) Serve(addr string, clients ...*Host) error {
-	_, port, err := net.SplitHostPort(addr)
+// the others reach it at the address that is returned, and if the host has the
+// loopback address (Have), at that one.
+func (h *Host) Serve(addr string) (string, error) {
+	ip, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return err
+		return "", err
 	}
 	at := net.JoinHostPort(h.IP.String(), port)
-	if err := h.network.relays.start(h.listen(at), func() (net.Conn, error) { return net.DialTimeout("tcp", addr, dialFor) }); err != nil {
-		return err
-	}
-	for _, c := range clients {
-		if err := h.network.relays.start(c.listen(addr), c.dial(at)); err != nil {
-			return err
+	for _, have := range h.addrs[1:] {
+		if have.String() == ip {
+			at = addr
 		}
 	}
-	return nil
+	return at, h.network.relays.start(h.listen(at), here(addr))
+}
+
+// Have gives a host a loopback address, and the others the way to it.
+func (h *Host) Have(ip net.IP) error {
+	h.addrs = append(h.addrs, ip)
+	return errors.Join(
+		h.space.up("lo", ip, 32),
+		h.network.router.link.RouteAdd(&netlink.Route{Dst: only(ip), Gw: h.IP}),
+	)
 }
 
 // Expose makes a loopback address of the host reachable at the same address of
 // this machine, past every cut: that is how the test sees a node that is cut off.
 func (h *Host) Expose(addr string) error {
+	ip, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return err
+	}
+	if err := h.space.up("lo", ip.Addr().AsSlice(), 32); err != nil {
+		return err
+	}
 	return h.network.relays.start(func() (net.Listener, error) { return net.Listen("tcp", addr) }, h.dial(addr))
 }
 
-const dialFor = 10 * time.Second
+// dialer is as patient as a kernel that nobody answers, and no more than a test.
+var dialer = net.Dialer{Timeout: 10 * time.Second}
+
+// dial makes the far end of a relay. It ends with the context.
+type dial func(context.Context) (net.Conn, error)
+
+func here(addr string) dial {
+	return func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }
+}
 
 func (h *Host) listen(addr string) func() (net.Listener, error) {
 	return func() (l net.Listener, err error) {
@@ -175,78 +210,94 @@ func (h *Host) listen(addr string) func() (net.Listener, error) {
 	}
 }
 
-func (h *Host) dial(addr string) func() (net.Conn, error) {
-	return func() (c net.Conn, err error) {
+func (h *Host) dial(addr string) dial {
+	return func(ctx context.Context) (c net.Conn, err error) {
 		err = h.Do(func() error {
-			c, err = net.DialTimeout("tcp", addr, dialFor)
+			c, err = here(addr)(ctx)
 			return err
 		})
 		return c, err
 	}
 }
 
-// newNamespace makes a namespace and leaves the thread where it was.
-func newNamespace() (namespace, error) {
-	var s namespace
-	err := onThread(func() (err error) {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN): unshare: %w", err)
-		}
+// newNamespace makes a namespace, and stays where it was.
+func newNamespace() (s namespace, err error) {
+	err = visit(func() error { return unix.Unshare(unix.CLONE_NEWNET) }, func() error {
 		if s.fd, err = netns.Get(); err != nil {
 			return err
 		}
-		s.link, err = netlink.NewHandleAt(s.fd, unix.NETLINK_ROUTE)
-		return err
+		if s.link, err = netlink.NewHandleAt(s.fd, unix.NETLINK_ROUTE); err != nil {
+			return err
+		}
+		return s.loopback()
 	})
-	return s, err
+	if err != nil {
+		return s, fmt.Errorf("make a network namespace, which takes root with CAP_SYS_ADMIN and CAP_NET_ADMIN: %w", err)
+	}
+	return s, nil
 }
 
 func (s namespace) do(f func() error) error {
-	return onThread(func() error {
-		if err := netns.Set(s.fd); err != nil {
-			return fmt.Errorf("enter a network namespace: %w", err)
-		}
-		return f()
-	})
+	return visit(func() error { return netns.Set(s.fd) }, f)
 }
 
-// onThread runs f on a thread that may change its namespace, and comes back to
-// that of the process. A thread that cannot come back ends.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		home, err := netns.Get()
-		if err != nil {
-			runtime.UnlockOSThread()
-			done <- err
-			return
+// visit runs f on a thread that has entered another namespace, and goes back.
+func visit(enter, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	if err := enter(); err != nil {
+		return err
+	}
+	defer func() {
+		if err := netns.Set(home); err != nil {
+			panic(fmt.Sprintf("a thread is lost in another network namespace: %v", err))
 		}
-		defer home.Close()
-		err = f()
-		if back := netns.Set(home); back == nil {
-			runtime.UnlockOSThread()
-		}
-		done <- err
 	}()
-	return <-done
+	return f()
 }
 
-// up gives a link its address, if it is to have one, and turns it on.
-func (s namespace) up(name string, ip net.IP) error {
+// loopback turns the loopback on with one address: the others of 127.0.0.0/8 may
+// be anywhere.
+func (s namespace) loopback() error {
+	if err := s.set("conf/all/route_localnet"); err != nil {
+		return err
+	}
+	if err := s.up("lo", net.IPv4(127, 0, 0, 1), 32); err != nil {
+		return err
+	}
+	lo, err := s.link.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	return s.link.AddrDel(lo, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(127, 0, 0, 1), Mask: net.CIDRMask(8, 32)}})
+}
+
+// set turns a setting of IPv4 on.
+func (s namespace) set(name string) error {
+	return s.do(func() error { return os.WriteFile("/proc/sys/net/ipv4/"+name, []byte("1"), 0) })
+}
+
+// up gives a link an address, and turns it on.
+func (s namespace) up(name string, ip net.IP, bits int) error {
 	l, err := s.link.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("link %s: %w", name, err)
 	}
-	if ip != nil {
-		if err := s.link.AddrAdd(l, &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: net.CIDRMask(24, 32)}}); err != nil {
-			return fmt.Errorf("address %s of link %s: %w", ip, name, err)
-		}
+	if err := s.link.LinkSetUp(l); err != nil {
+		return err
 	}
-	return s.link.LinkSetUp(l)
+	if err := s.link.AddrAdd(l, &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: net.CIDRMask(bits, 32)}}); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("address %s of link %s: %w", ip, name, err)
+	}
+	return nil
 }
 
-func (s namespace) close() {
+func (s *namespace) close() {
 	s.link.Close()
 	_ = s.fd.Close()
 }
@@ -255,14 +306,21 @@ func only(ip net.IP) *net.IPNet { return &net.IPNet{IP: ip, Mask: net.CIDRMask(3
 
 // relays carry connections from one namespace to another.
 type relays struct {
-	mu      sync.Mutex
-	closed  bool
-	sockets map[io.Closer]bool
+	ctx     context.Context // of every dial
+	end     context.CancelFunc
 	done    sync.WaitGroup
+	mu      sync.Mutex
+	sockets map[io.Closer]bool
+}
+
+func newRelays() *relays {
+	r := &relays{sockets: map[io.Closer]bool{}}
+	r.ctx, r.end = context.WithCancel(context.Background())
+	return r
 }
 
 // start listens, and joins each connection to one that dial makes.
-func (r *relays) start(listen func() (net.Listener, error), dial func() (net.Conn, error)) error {
+func (r *relays) start(listen func() (net.Listener, error), far dial) error {
 	l, err := listen()
 	if err != nil {
 		return err
@@ -277,20 +335,19 @@ func (r *relays) start(listen func() (net.Listener, error), dial func() (net.Con
 			if err != nil {
 				return
 			}
-			r.done.Go(func() { r.join(near, dial) })
+			r.done.Go(func() { r.join(near, far) })
 		}
 	})
 	return nil
 }
 
-// join copies both ways until both ends are closed. A dial that is not answered
-// ends with its caller's patience or its own.
-func (r *relays) join(near net.Conn, dial func() (net.Conn, error)) {
+// join copies both ways until both ends are closed.
+func (r *relays) join(near net.Conn, dial dial) {
 	defer r.drop(near)
 	if !r.hold(near) {
 		return
 	}
-	far, err := dial()
+	far, err := dial(r.ctx)
 	if err != nil {
 		return
 	}
@@ -318,12 +375,9 @@ func pipe(to, from net.Conn) {
 func (r *relays) hold(c io.Closer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.ctx.Err() != nil {
 		_ = c.Close()
 		return false
-	}
-	if r.sockets == nil {
-		r.sockets = map[io.Closer]bool{}
 	}
 	r.sockets[c] = true
 	return true
@@ -339,7 +393,7 @@ func (r *relays) drop(c io.Closer) {
 // close ends everything, and waits for it.
 func (r *relays) close() {
 	r.mu.Lock()
-	r.closed = true
+	r.end()
 	for c := range r.sockets {
 		_ = c.Close()
 	}

@@ -14,10 +14,12 @@ import (
 	"time"
 )
 
-// Build compiles the command into a directory and returns its path.
-func Build(dir string) (string, error) {
+// Build compiles the command into a directory, with flags of go build, and
+// returns its path.
+func Build(dir string, flags ...string) (string, error) {
 	bin := filepath.Join(dir, "belfry")
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/belfry-scheduler/belfry/cmd/belfry").CombinedOutput()
+	args := append(append([]string{"build", "-o", bin}, flags...), "github.com/belfry-scheduler/belfry/cmd/belfry")
+	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build belfry: %w\n%s", err, out)
 	}
@@ -33,6 +35,9 @@ type Process struct {
 	Args    []string
 	// Through goes before the command: what it runs inside of.
 	Through []string
+	// Spawn starts the command somewhere else than in the test's own
+	// namespaces, on the thread that it is called on; nil: there.
+	Spawn func(start func() error) error
 	// Line is told each line of the log, in order; nil: nobody.
 	Line func([]byte)
 
@@ -82,7 +87,11 @@ func (p *Process) Launch() error {
 func (p *Process) hold(cmd *exec.Cmd, started chan<- error, done chan struct{}) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := cmd.Start()
+	start := cmd.Start
+	if p.Spawn != nil {
+		start = func() error { return p.Spawn(cmd.Start) }
+	}
+	err := start()
 	started <- err
 	if err != nil {
 		return

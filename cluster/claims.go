@@ -100,10 +100,11 @@ type (
 	// ReadFence is answered by Claims.Fence.
 	ReadFence struct{ Partition int32 }
 	// Take acquires the partition exactly after Seen, and loads it; answered by
-	// Claims.Took.
+	// Claims.Took. Ended tells that the owner before has certainly ended.
 	Take struct {
 		Partition int32
 		Seen      persistence.Fence
+		Ended     bool
 	}
 	// Yield tells the owner to commit what it has and to stop acting; answered
 	// by Claims.Yielded.
@@ -255,7 +256,7 @@ func (c *Claims) judge(now time.Duration, p int32, f persistence.Fence, holder p
 		return
 	}
 	k.is = Taking
-	c.emit(Take{p, f})
+	c.emit(Take{p, f, c.cfg.Alone || holder == c.cfg.Self || holder.Node == ""})
 }
 
 // Took is the answer to Take: nil when the owner runs. Else held tells that the
@@ -288,7 +289,7 @@ func (c *Claims) Offered(now time.Duration, p int32, f persistence.Fence) (accep
 	k := &c.claims[p]
 	if c.able && c.candidate() && (k.is == Away || k.is == Wanted || k.is == Reading) {
 		k.is, accepted = Taking, true
-		c.emit(Take{p, f})
+		c.emit(Take{p, f, true})
 	}
 	return accepted, c.proceed(now)
 }

@@ -29,7 +29,7 @@ type Status struct {
 	Worker   string // id of its worker's actor; "": it has none
 	Stamp    int64  // its BOOTTIME clock, ms
 	Draining bool   // takes no partitions and no deliveries any more
-	Watching bool   // wants Events
+	Stored   int    // the format of stored messages that it writes; 0: not known
 	ClockOff bool   // its wall clock is wrong: it owns nothing
 }
 
@@ -39,7 +39,7 @@ type Peer struct {
 	Worker   *actor.PID // nil: it has none, or did not say so yet
 	Stamp    int64      // its newest BOOTTIME clock, ms
 	Draining bool
-	Watching bool
+	Stored   int // the format of stored messages that it writes; 0: it did not say
 	ClockOff bool
 	Heard    time.Time // by our own monotonic clock; zero: not yet
 }
@@ -204,7 +204,7 @@ func (p *Presence) tell(to ...Member) {
 	m := &belfryv1.Presence{
 		Node: p.Self.Node, Incarnation: p.Self.Incarnation[:], Number: p.number,
 		Owned: p.Routes.Owned(), Partitions: int32(p.Routes.Partitions()),
-		Worker: s.Worker, Stamp: s.Stamp, Draining: s.Draining, Watching: s.Watching, ClockOff: s.ClockOff,
+		Worker: s.Worker, Stamp: s.Stamp, Draining: s.Draining, Format: int32(s.Stored), ClockOff: s.ClockOff,
 	}
 	for _, member := range to {
 		p.send(actor.NewPID(member.Address, NodeActor), m)

@@ -73,8 +73,8 @@ func TestRosterTellsNewsFromStamps(t *testing.T) {
 		{&belfryv1.Presence{Stamp: 4, Worker: "worker-1"}, true},
 		{&belfryv1.Presence{Stamp: 6, Worker: "worker-1"}, false},
 		{&belfryv1.Presence{Stamp: 7, Worker: "worker-1", Draining: true}, true},
-		{&belfryv1.Presence{Stamp: 7, Worker: "worker-1", Draining: true, Watching: true}, true},
-		{&belfryv1.Presence{Stamp: 7, Worker: "worker-1", Draining: true, Watching: true, ClockOff: true}, true},
+		{&belfryv1.Presence{Stamp: 7, Worker: "worker-1", Draining: true, Format: 2}, true},
+		{&belfryv1.Presence{Stamp: 7, Worker: "worker-1", Draining: true, Format: 2, ClockOff: true}, true},
 		{&belfryv1.Presence{Stamp: 7}, true},
 	} {
 		step.msg.Node, step.msg.Incarnation, step.msg.Number = a.Node, a.Incarnation[:], int64(i+1)

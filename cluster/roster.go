@@ -57,14 +57,14 @@ func (r roster) heard(m *belfryv1.Presence, now time.Time) (peer *Peer, first, c
 	was, first := e.Peer, e.number == 0
 	e.number, e.Heard = m.GetNumber(), now
 	e.Stamp = max(e.Stamp, m.GetStamp())
-	e.Draining, e.Watching, e.ClockOff = m.GetDraining(), m.GetWatching(), m.GetClockOff()
+	e.Draining, e.Stored, e.ClockOff = m.GetDraining(), int(m.GetFormat()), m.GetClockOff()
 	switch id := m.GetWorker(); {
 	case id == "":
 		e.Worker = nil
 	case e.Worker.GetId() != id:
 		e.Worker = actor.NewPID(e.Address, id)
 	}
-	changed = first || was.Worker != e.Worker || was.Draining != e.Draining || was.Watching != e.Watching || was.ClockOff != e.ClockOff
+	changed = first || was.Worker != e.Worker || was.Draining != e.Draining || was.Stored != e.Stored || was.ClockOff != e.ClockOff
 	return &e.Peer, first, changed
 }
 

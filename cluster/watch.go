@@ -150,3 +150,10 @@ func (w *Watch) Live(o persistence.Owner, view *View) bool {
 	_, known := view.Find(o)
 	return known
 }
+
+// Still tells whether the beat of a process was seen to stand still for a TTL:
+// others take what it owns, and it is to be given nothing.
+func (w *Watch) Still(o persistence.Owner) bool {
+	s := w.seen[o]
+	return s != nil && s.still >= w.set.ttl()
+}

@@ -50,6 +50,10 @@ type Config struct {
 	// Registry receives the gateway's metrics and is served at /metrics.
 	// nil: a registry of its own.
 	Registry *prometheus.Registry
+	// Remember has owners remember every command for 24 h, also those without an
+	// Idempotency-Key, so that Owners may send it again when its owner is lost on
+	// the way. It costs a row a command. Needed where owners change.
+	Remember bool
 	// NodeOnly serves only what tells of the node itself: health and metrics.
 	NodeOnly bool
 	// Version is shown in /healthz. "": "dev".

@@ -17,7 +17,8 @@ const principal = "anonymous"
 type identity struct {
 	commandID   string
 	fingerprint []byte
-	keyed       bool
+	keyed       bool // by the client
+	remembered  bool // by the owner, so that the command may be sent again
 }
 
 // identify names a request. explicit is the job_id in its body: with one, a key
@@ -25,7 +26,7 @@ type identity struct {
 func (c *call) identify(explicit string, body []byte) (identity, error) {
 	keys := c.r.Header.Values("Idempotency-Key")
 	if len(keys) == 0 || c.r.Method != "POST" {
-		return identity{commandID: uuid.NewString(), fingerprint: fingerprint(body, false)}, nil
+		return identity{commandID: uuid.NewString(), fingerprint: fingerprint(body, false), remembered: c.g.cfg.Remember}, nil
 	}
 	if err := checkKey(keys); err != nil {
 		return identity{}, err
@@ -35,7 +36,7 @@ func (c *call) identify(explicit string, body []byte) (identity, error) {
 		h.Write([]byte(part))
 		h.Write([]byte{0})
 	}
-	return identity{commandID: hex.EncodeToString(h.Sum(nil)), fingerprint: fingerprint(body, true), keyed: true}, nil
+	return identity{commandID: hex.EncodeToString(h.Sum(nil)), fingerprint: fingerprint(body, true), keyed: true, remembered: true}, nil
 }
 
 // checkKey accepts one key of visible ASCII characters.
@@ -93,5 +94,5 @@ func (id identity) forJob(jobID string) identity {
 
 // command makes a command without its action.
 func (id identity) command(jobID string) *belfryv1.Command {
-	return &belfryv1.Command{Id: id.commandID, Fingerprint: id.fingerprint, JobId: jobID, Keyed: id.keyed}
+	return &belfryv1.Command{Id: id.commandID, Fingerprint: id.fingerprint, JobId: jobID, Keyed: id.remembered}
 }

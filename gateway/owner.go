@@ -16,27 +16,16 @@ import (
 func (g *Gateway) ask(ctx context.Context, cmd *belfryv1.Command, cond condition) (*belfryv1.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Limits.Ask)
 	defer cancel()
-	answer, err := g.askOnce(ctx, cmd)
-	if err == nil && answer.GetRefusal().GetCode() == belfryv1.Refusal_CODE_NOT_OWNER {
-		answer, err = g.askOnce(ctx, cmd) // the table of owners knows better by now
-	}
-	if err != nil {
-		return nil, g.unreachable(err)
-	}
-	if r := answer.GetRefusal(); r != nil {
-		return nil, fromRefusal(r, cmd.GetJobId(), cond)
-	}
-	return answer, nil
-}
-
-func (g *Gateway) askOnce(ctx context.Context, cmd *belfryv1.Command) (*belfryv1.Answer, error) {
 	msg, err := g.cfg.Owners.Ask(ctx, g.partition(cmd.GetJobId()), cmd)
 	if err != nil {
-		return nil, err
+		return nil, g.unreachable(err)
 	}
 	answer, ok := msg.(*belfryv1.Answer)
 	if !ok {
 		return nil, fmt.Errorf("the owner answered a command with %T", msg)
+	}
+	if r := answer.GetRefusal(); r != nil {
+		return nil, fromRefusal(r, cmd.GetJobId(), cond)
 	}
 	return answer, nil
 }

@@ -33,7 +33,6 @@ type Shell struct {
 	Alive   func() bool          // false: the node cannot be sure that it still owns anything, and no delivery is sent; nil: it always can
 	Stamp   func(WorkerID) int64 // the worker's own newest stamp, for its deliveries; nil or 0: they need none
 	Publish func(*belfryv1.Event)
-	Fenced  func(holder persistence.Fence) // if set, told when another owner took the partition
 	Metrics *Metrics
 	Log     *slog.Logger
 }
@@ -319,9 +318,6 @@ func (o *owner) lost(e Stop) {
 	}
 	o.Metrics.fenceRefused.Inc()
 	o.Log.Warn("another owner holds the partition", "holder", e.Holder.Owner, "their_epoch", e.Holder.Epoch)
-	if o.Fenced != nil {
-		o.Fenced(e.Holder)
-	}
 }
 
 // commit writes a batch beside the mailbox; the outcome comes back as an event.

@@ -112,7 +112,10 @@ func (s *State) busied(e Busied) {
 	var back []*flight
 	for _, r := range e.Deliveries {
 		f := s.running[r.GetExecutionId()]
-		if f == nil || f.attempt != r.GetAttempt() || f.worker == nil || f.worker.ID != e.From || e.Number != 0 && e.Number != f.number {
+		if f == nil || f.attempt != r.GetAttempt() || f.worker == nil || f.worker.ID != e.From {
+			continue
+		}
+		if e.Number != 0 && f.number != 0 && e.Number != f.number { // f.number is 0 of what a former owner sent
 			continue
 		}
 		back = append(back, f)
@@ -152,6 +155,7 @@ func (s *State) giveBack(flights []*flight) {
 			s.end(c, f, ending{status: job.Cancelled, reason: "the job was deleted", finished: s.now})
 			c.row(s.row(f.job, nil))
 		case f.epochs[len(f.epochs)-1] != s.life:
+			f.phase = waiting
 			s.becomeReady(f)
 		default:
 			s.wheel.Cancel(&f.timer)
@@ -237,7 +241,7 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 	}
 	s.wheel.Cancel(&f.timer)
 	if r.GetAttempt() < f.attempt && !s.perhapsSent(f) {
-		f.attempt = r.GetAttempt() // the next one was never sent
+		f.attempt-- // the next one was never sent
 	}
 	if f.attempt == 1 && r.GetSentAt() != 0 {
 		f.firstSent = r.GetSentAt() // as the worker measured it

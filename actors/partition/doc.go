@@ -39,20 +39,69 @@
 //
 // An execution is sent only when its row is durable and never before its
 // instant. What a crash leaves: an armed execution is in the job's row and is
-// sent by the next owner, however late; a sent one is sent again under the same
-// key and attempt number, with the new epoch written into its row first; a
-// result that was not committed is delivered again by the worker, or lost with
-// the process, and then the attempt is repeated.
+// sent by the next owner, however late; a sent one goes on at its worker, or is
+// sent again under the same key and attempt number, with the new epoch written
+// into its row first; a result that was not committed is delivered again by the
+// worker, or lost with the process, and then the attempt is repeated.
 //
 // Slots are derived from the schedule and the cursor, never from "now", so an
 // owner that was away finds every slot it missed. Those are judged by the job's
 // catch-up policy; each slot is covered by exactly one record, and consecutive
 // slots of one fate share one.
 //
-// # The worker
+// # Workers
 //
-// Deliveries go to a worker at once; one that has no slot gives them back
-// (Busied) and offers slots later (Offered). Waiting happens here, where
-// delete, pause and update reach it. An unanswered delivery is sent again after
-// its timeout; the worker knows what it holds.
+// Deliveries go to the first worker of the list that is neither busy nor
+// draining: the node's own, then the others in an order of the partition's. One
+// that has no slot gives them back (Busied) and offers slots later (Offered).
+// Waiting happens here, where delete, pause and update reach it.
+//
+//	            Dispatch 1, 2, …          confirmed
+//	queued ────────────────────▶ sent ───────────────▶ sent ──result──▶ decided
+//	   ▲                          │ │ silent: again,     │
+//	   │◀────────── Busy ─────────┘ │ to the same one    │ worker lost
+//	   │◀── worker lost, ───────────┘                    ▼
+//	   │    same number                       the attempt ends unknown,
+//	   └──────────────── next number ◀──────  durably, and is retried
+//
+// Only a remote worker is asked to confirm: what it is sent may be lost. What it
+// has not confirmed is sent again to it, and to nobody else while it is live, so
+// that nothing runs twice. Each Dispatch has a number. A worker drops one that
+// comes after a later one, and a Busy counts only for the newest Dispatch of a
+// delivery: so neither a late Dispatch nor a late Busy makes it run twice.
+//
+// A success decides an execution whatever attempt and epoch it is of. A failure
+// counts for the current attempt, and not when another worker is at that by now.
+// A result that nothing waits for is acknowledged when all that was decided of
+// its job before is durable; one that was sent under a later epoch, never: that
+// owner waits for it.
+//
+// # After a takeover
+//
+// An entry names every epoch under which its attempt may have been sent. A new
+// owner sends nothing again that a former one may have sent, until it has asked
+// the live workers what they hold (Inquire, Holds), but for no longer than the
+// TTL after it acquired the partition:
+//
+//	loaded, due ──▶ adopting ──held──▶ sent, confirmed, under the former epoch
+//	                   │ no worker holds it, or there is no time left
+//	                   ▼
+//	                own epoch durable ──▶ queued
+//
+// So does what comes due within the difference that clocks may have. Anything
+// else, armed or not, is sent at its instant meanwhile. Every live worker is
+// asked, also one that comes later: from its answer on it begins nothing of a
+// former owner, who may be paused and not know yet that it is one. For the same
+// reason an entry that is not due keeps naming its former owner, unless that has
+// ended (Config.FormerEnded). When an attempt is decided each epoch under which
+// it may have been sent has its line in the history: the one that is known its
+// outcome, the others unknown.
+//
+// # Giving up
+//
+// After a Yield nothing is taken, armed or sent any more. What was decided before
+// is committed to its end, doubt and all, and its answers and acknowledgements
+// still go out. Then Yielded names the fence exactly after which the next owner
+// may acquire, and the state does nothing any more. Results that come in between
+// are the next owner's: workers repeat them until they are acknowledged.
 package partition

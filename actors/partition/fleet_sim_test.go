@@ -64,10 +64,10 @@ type fleetSim struct {
 // fleetLife is a registration that was acknowledged; edited once anything else
 // was asked for that job.
 type fleetLife struct {
-	gen      int64
-	from, to int64 // to is 0 while it lives
-	spec     *belfryv1.JobSpec
-	edited   bool
+	gen    int64
+	from   int64
+	spec   *belfryv1.JobSpec
+	edited bool
 }
 
 // fleetAsk is a command whose answer may come.

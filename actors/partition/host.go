@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,8 @@ type HostConfig struct {
 	Props  *actors.Factory
 	Loads  int                   // partitions loaded at once; 0: 4
 	Peers  func() []cluster.Peer // the other members and what they say of themselves
+	Format func() int            // of stored messages, in which the owners write
+	Failed func(error)           // told when the node must end
 
 	// Beats, Beater and Settings are nil and zero where no other process can
 	// have the store: every partition is taken at once then, and kept.
@@ -40,13 +43,14 @@ type HostConfig struct {
 // other.
 type Host struct {
 	HostConfig
-	ctx    context.Context
-	cancel context.CancelFunc
-	claims *cluster.Claims
-	watch  *cluster.Watch
-	seen   Seen          // View is never nil
-	lease  cluster.Lease // as of the last round
-	loads  chan struct{}
+	ctx      context.Context
+	cancel   context.CancelFunc
+	claims   *cluster.Claims
+	watch    *cluster.Watch
+	seen     Seen             // View is never nil
+	proposed []cluster.Member // who may own partitions, as the claims know it
+	lease    cluster.Lease    // as of the last round
+	loads    chan struct{}
 
 	owners  map[int32]*ownership
 	byPID   map[string]int32
@@ -150,7 +154,8 @@ func (h *Host) Receive(ctx actor.Context) {
 	case *actor.Stopped, *actor.Restarting:
 	case Seen:
 		h.seen = m
-		h.carry(ctx, h.claims.See(now, m.View, h.candidates()))
+		h.proposed = h.candidates()
+		h.carry(ctx, h.claims.See(now, m.View, h.proposed))
 		h.showWorkers(ctx)
 	case round:
 		h.round(ctx, now, m)
@@ -238,6 +243,10 @@ func (h *Host) round(ctx actor.Context, now time.Duration, m round) {
 	h.carry(ctx, h.claims.Able(now, lease.Valid()))
 	if m.err == nil {
 		h.carry(ctx, h.claims.Beats(m.began, m.ended, m.beats))
+		if may := h.candidates(); !slices.EqualFunc(may, h.proposed, sameProcess) {
+			h.proposed = may
+			h.carry(ctx, h.claims.See(now, h.seen.View, may))
+		}
 	}
 	for p, o := range h.owners {
 		if known := h.Routes.Owner(p); known != nil && !known.Equal(o.pid) { // under a later epoch
@@ -247,17 +256,21 @@ func (h *Host) round(ctx actor.Context, now time.Duration, m round) {
 	h.showWorkers(ctx)
 }
 
-// candidates are the members that may own partitions, by node name.
+// candidates are the members that may own partitions, by node name. One whose
+// beat stands still is none, although gossip hears of it: it can reach the other
+// nodes and not the store.
 func (h *Host) candidates() []cluster.Member {
 	var out []cluster.Member
 	for _, m := range h.seen.View.With(cluster.Scheduler) {
 		s, known := h.says(m)
-		if known && !s.Draining && !s.ClockOff {
+		if known && !s.Draining && !s.ClockOff && (m.Owner() == h.Owner || !h.watch.Still(m.Owner())) {
 			out = append(out, m)
 		}
 	}
 	return out
 }
+
+func sameProcess(a, b cluster.Member) bool { return a.Owner() == b.Owner() }
 
 // says is what a member says of itself; false: nothing yet.
 func (h *Host) says(m cluster.Member) (cluster.Peer, bool) {

@@ -81,10 +81,12 @@ func (s *State) slice(jobID string) int16 { return job.SliceOf(jobID, s.cfg.Part
 // row is the job's own row. With its spec at hand, that and the labels are
 // written too.
 func (s *State) row(j *jobRec, sp *belfryv1.JobSpec) persistence.Row {
+	st := j.state()
+	messages.StampFormat(st, s.cfg.Format)
 	r := persistence.Row{
 		Slice: s.slice(j.id), JobID: j.id,
 		Revision: j.rev, Status: j.status, NextRun: j.next,
-		State: encode(j.state()),
+		State: encode(st),
 	}
 	if sp != nil {
 		r.Spec, r.Labels = j.spec, sp.GetLabels()

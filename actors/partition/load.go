@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
 
@@ -14,26 +15,32 @@ import (
 )
 
 // LoadRow takes one stored row. A row that cannot be read marks its own job as
-// faulty and is left as it is in the store.
-func (s *State) LoadRow(r persistence.Row) {
+// faulty and is left as it is in the store. A *messages.NewerFormat ends the
+// load: the partition is for a node that knows it.
+func (s *State) LoadRow(r persistence.Row) error {
 	switch {
 	case r.Item == "":
-		s.loadJob(r)
+		return s.loadJob(r)
 	case strings.HasPrefix(r.Item, "spec/"):
 		s.loadSpec(r)
 	case strings.HasPrefix(r.Item, "cmd/"):
 		s.loadCommand(r)
 	}
+	return nil
 }
 
-func (s *State) loadJob(r persistence.Row) {
+func (s *State) loadJob(r persistence.Row) error {
 	j := &jobRec{id: r.JobID, rev: r.Revision, status: r.Status, spec: r.Spec, next: r.NextRun}
 	s.jobs[j.id] = j
 	st := new(belfryv1.JobState)
 	if err := proto.Unmarshal(r.State, st); err != nil {
 		s.spoil(j, fmt.Errorf("decode state: %w", err))
-		return
+		return nil
 	}
+	if err := messages.CheckFormat(st); err != nil {
+		return fmt.Errorf("job %s: %w", r.JobID, err)
+	}
+	s.cfg.Format = max(s.cfg.Format, messages.FormatOf(st))
 	j.gen, j.rev, j.cursor = st.GetGeneration(), st.GetRevision(), st.GetCursor()
 	j.created, j.updated, j.reached = st.GetCreatedAt(), st.GetUpdatedAt(), st.GetCursor()
 	s.loadPast(j, st)
@@ -41,9 +48,10 @@ func (s *State) loadJob(r persistence.Row) {
 	case job.Active, job.Paused, job.Finished, job.Deleted, job.Faulty:
 	default:
 		s.spoil(j, fmt.Errorf("unknown status %q", j.status))
-		return
+		return nil
 	}
 	s.counts[j.status]++
+	return nil
 }
 
 // loadPast restores what has happened, when anything has.

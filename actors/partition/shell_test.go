@@ -83,9 +83,9 @@ func (s *shell) acquire(cfg Config) *State {
 	return New(cfg, seen, time.Now())
 }
 
-func (s *shell) register(sp *belfryv1.JobSpec) {
+func (s *shell) register(sp *belfryv1.JobSpec, past ...bool) {
 	s.t.Helper()
-	cmd := &belfryv1.Command{Id: uuid.NewString(), JobId: "a", Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}}
+	cmd := &belfryv1.Command{Id: uuid.NewString(), JobId: "a", Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp, RunPast: len(past) > 0}}}
 	answer, err := s.system.Root.RequestFuture(s.pid, cmd, 10*time.Second).Result()
 	if a, _ := answer.(*belfryv1.Answer); err != nil || a.GetJob() == nil {
 		s.t.Fatalf("register: %v, %v", answer, err)
@@ -123,5 +123,42 @@ func TestNumbersAreShownAfterTheLastStep(t *testing.T) {
 			t.Fatal("the gauge does not show the job")
 		}
 		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// TestOwnerThatHasYielded tells whoever asks who may know better.
+func TestOwnerThatHasYielded(t *testing.T) {
+	s := newShell(t)
+	s.register(spec("0 0 1 1 *"))
+	s.system.Root.Send(s.pid, yield{next: "n2"})
+	for _, request := range []any{&belfryv1.Command{JobId: "a"}, &belfryv1.Commands{}, &belfryv1.Describe{JobId: "a"}} {
+		answer, err := s.system.Root.RequestFuture(s.pid, request, 10*time.Second).Result()
+		if no, ok := answer.(*belfryv1.NotOwner); err != nil || !ok || no.GetNode() != "n2" || no.GetPartition() != s.owner.part {
+			t.Errorf("%T: %v, %v", request, answer, err)
+		}
+	}
+}
+
+// TestNothingIsSentInDoubtOfOwnership: the delivery waits until the node is sure
+// again.
+func TestNothingIsSentInDoubtOfOwnership(t *testing.T) {
+	s := newShell(t)
+	var asked atomic.Int32
+	s.owner.Alive = func() bool { return asked.Add(1) > 3 }
+	s.register(spec("2020-01-01T00:00:00Z"), true)
+	select {
+	case <-s.sent:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it is never sent")
+	}
+	if n := asked.Load(); n != 4 {
+		t.Errorf("the node was asked %d times whether it is sure", n)
+	}
+}
+
+func TestWorkersAreNamedByTheirActors(t *testing.T) {
+	pid := actor.NewPID("127.0.0.1:7947", "some/worker-1")
+	if again := WorkerIDOf(pid).pid(); !again.Equal(pid) || WorkerIDOf(nil) != "" {
+		t.Errorf("%v", again)
 	}
 }

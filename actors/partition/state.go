@@ -16,6 +16,7 @@ type Config struct {
 	Partition  int32
 	Partitions int    // of the cluster
 	Node       string // written into the history as the sender
+	Format     int    // that job rows are written in; a higher one that is loaded takes its place
 
 	ArmAhead    time.Duration // how long before its instant a slot is made durable, at least
 	ArmAheadMax time.Duration // and at most, when many are due

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-scheduler/belfry/cluster"
+	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
 
@@ -60,7 +61,20 @@ func (h *Host) tryTake(e cluster.Take, acquired func()) (s *State, err error) {
 	acquired()
 	h.loads <- struct{}{}
 	defer func() { <-h.loads }()
-	return h.load(ctx, fence)
+	s, err = h.load(ctx, fence, e.Ended)
+	if newer := new(messages.NewerFormat); errors.As(err, &newer) {
+		h.leaveToOthers(ctx, fence, err)
+	}
+	return s, err
+}
+
+// leaveToOthers gives up a partition with rows that this build does not know.
+// The node ends with it: the cluster has gone on to a newer format.
+func (h *Host) leaveToOthers(ctx context.Context, fence persistence.Fence, why error) {
+	if err := h.Store.Release(ctx, fence, uuid.New()); err != nil {
+		h.Log.Warn("release a partition", "partition", fence.Partition, "err", err)
+	}
+	h.Failed(fmt.Errorf("partition %d: %w", fence.Partition, why))
 }
 
 // acquire raises the epoch of a partition.
@@ -77,16 +91,16 @@ func (h *Host) acquire(ctx context.Context, seen persistence.Fence) (persistence
 	return fence, nil
 }
 
-// load reads what is in a partition.
-func (h *Host) load(ctx context.Context, fence persistence.Fence) (*State, error) {
+// load reads what is in a partition. formerEnded: nobody acts for it any more.
+func (h *Host) load(ctx context.Context, fence persistence.Fence, formerEnded bool) (*State, error) {
 	cfg := h.State
-	cfg.Partition, cfg.Partitions = fence.Partition, h.Routes.Partitions()
+	cfg.FormerEnded = formerEnded
+	cfg.Partition, cfg.Partitions, cfg.Format = fence.Partition, h.Routes.Partitions(), h.Format()
 	s := New(cfg, fence, time.Now())
-	each := func(r persistence.Row) error { s.LoadRow(r); return nil }
-	if err := h.Store.Load(ctx, fence.Partition, 0, job.DeadSliceOffset, each); err != nil {
+	if err := h.Store.Load(ctx, fence.Partition, 0, job.DeadSliceOffset, s.LoadRow); err != nil {
 		return nil, fmt.Errorf("load jobs: %w", err)
 	}
-	if err := h.Store.Load(ctx, fence.Partition, job.SideSliceOffset, job.SideSliceOffset+job.SlicesPerKind, each); err != nil {
+	if err := h.Store.Load(ctx, fence.Partition, job.SideSliceOffset, job.SideSliceOffset+job.SlicesPerKind, s.LoadRow); err != nil {
 		return nil, fmt.Errorf("load the rest: %w", err)
 	}
 	s.Loaded()

@@ -30,6 +30,9 @@ type world struct {
 	ids   uint64
 
 	worker     WorkerID // of this process
+	sends      *[]Send  // if set, what is sent goes there, and nobody begins it
+	acks       []Acknowledge
+	yielded    *persistence.Fence
 	deliveries []delivery
 	running    map[string]*job1 // with the worker, by execution id
 	held       []*belfryv1.Result
@@ -107,7 +110,9 @@ func (w *world) boot() {
 	}
 	sort.Slice(keys, func(i, k int) bool { return keys[i][1]+keys[i][0] < keys[k][1]+keys[k][0] })
 	for _, k := range keys {
-		w.state.LoadRow(w.store.rows[k])
+		if err := w.state.LoadRow(w.store.rows[k]); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	w.state.Loaded()
 	w.ids++
@@ -159,11 +164,27 @@ func (w *world) carry(e Effect) {
 	case Recall:
 		w.answers[e.To] = w.recall(e)
 	case Send:
+		if w.sends != nil {
+			*w.sends = append(*w.sends, e)
+			return
+		}
 		w.dispatch(e.Dispatch)
 	case Inquire:
+		if w.sends != nil {
+			return
+		}
 		w.pending = append(w.pending, func() { w.stepNow(Holds{From: e.To, Deliveries: w.holding()}) })
 	case Acknowledge:
+		if w.sends != nil {
+			w.acks = append(w.acks, e)
+			return
+		}
 		w.acknowledge(e.Refs)
+	case Yielded:
+		if w.yielded != nil {
+			w.t.Fatal("it yields twice")
+		}
+		w.yielded = &e.Fence
 	case Publish:
 		w.events = append(w.events, e.Event)
 	case Stop:

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/bench"
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/client"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/output"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/spawn"
 )
@@ -25,8 +26,11 @@ process and judged against what was registered: early, late, missing, doubled. T
 asked what it did.
 
 Without --server a server of its own is started on an empty directory and stopped at the end.
+With several, such as --server http://127.0.0.1:8380,http://127.0.0.2:8380, nodes of a cluster are
+measured: the jobs are registered at the first that is ready, and any may be killed meanwhile. What it
+had in flight then may come again, under its own key: that is counted and breaks no promise.
 The exit code is 1 when a promise was broken; with --check also when a number misses its goal.`,
-	}, newBenchRaw(b), newBenchRegister(b), newBenchImport(b), newBenchSpike(b), newBenchSteady(b), newBenchMemory(b))
+	}, newBenchRaw(b), newBenchRegister(b), newBenchImport(b), newBenchSpike(b), newBenchSteady(b), newBenchFailover(b), newBenchMemory(b))
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&b.dir, "bench-dir", "", "where the server that is started keeps its data (default a temporary directory)")
 	flags.StringArrayVar(&b.args, "server-arg", nil, "one more argument for the server that is started, such as --slots=256")
@@ -59,20 +63,36 @@ func (b *benchFlags) run(cmd *cobra.Command, measure func(ctx context.Context, e
 		return err
 	}
 	defer func() { err = errors.Join(err, under.stop()) }()
-	b.a.server, b.a.requestTimeout = under.url(), 0
-	c, err := b.a.client("")
+	servers := strings.Split(under.url(), ",")
+	c, err := b.firstReady(ctx, servers)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := c.Ready(ctx); err != nil {
-		return err
-	}
-	report, err := measure(ctx, bench.Env{Server: c.Server(), Sender: c, Sink: sink, Note: b.a.note}, under)
+	report, err := measure(ctx, bench.Env{Server: c.Server(), Sender: c, Sink: sink, Note: b.a.note, Cluster: len(servers) > 1}, under)
 	if err != nil {
 		return err
 	}
 	return b.print(report)
+}
+
+// firstReady connects to the first server that takes requests.
+func (b *benchFlags) firstReady(ctx context.Context, servers []string) (*client.Client, error) {
+	b.a.requestTimeout = 0
+	var errs []error
+	for _, s := range servers {
+		b.a.server = strings.TrimSpace(s)
+		c, err := b.a.client("")
+		if err != nil {
+			return nil, err
+		}
+		if err = c.Ready(ctx); err == nil {
+			return c, nil
+		}
+		c.Close()
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
 }
 
 // server is the one that --server names, or one of our own.

@@ -40,6 +40,7 @@ func (c Config) driver() (*gocql.ClusterConfig, error) {
 	d.NumConns = c.Connections
 	d.PageSize = pageRows
 	d.Logger = driverLog{c.Logger}
+	d.Dialer = &gocql.ScyllaShardAwareDialer{Dialer: net.Dialer{Timeout: c.ConnectTimeout, KeepAlive: d.SocketKeepalive, Control: unheard(c.Timeout)}}
 	if c.seams.dial != nil {
 		d.Dialer = dialer(c.seams.dial)
 	}

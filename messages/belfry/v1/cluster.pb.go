@@ -32,7 +32,7 @@ type Presence struct {
 	Worker        string                 `protobuf:"bytes,5,opt,name=worker,proto3" json:"worker,omitempty"`                      // id of its worker actor; "": it has none
 	Stamp         int64                  `protobuf:"varint,6,opt,name=stamp,proto3" json:"stamp,omitempty"`                       // its BOOTTIME clock, ms: dispatches to its worker echo it
 	Draining      bool                   `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`                 // takes no partitions and no deliveries any more
-	Watching      bool                   `protobuf:"varint,8,opt,name=watching,proto3" json:"watching,omitempty"`                 // wants Events
+	Format        int32                  `protobuf:"varint,8,opt,name=format,proto3" json:"format,omitempty"`                     // of stored messages, as far as it knows which the cluster writes; 0: unknown
 	ClockOff      bool                   `protobuf:"varint,9,opt,name=clock_off,json=clockOff,proto3" json:"clock_off,omitempty"` // its wall clock is wrong: it owns nothing
 	Partitions    int32                  `protobuf:"varint,10,opt,name=partitions,proto3" json:"partitions,omitempty"`            // of the cluster; 0: it does not know yet
 	unknownFields protoimpl.UnknownFields
@@ -118,11 +118,11 @@ func (x *Presence) GetDraining() bool {
 	return false
 }
 
-func (x *Presence) GetWatching() bool {
+func (x *Presence) GetFormat() int32 {
 	if x != nil {
-		return x.Watching
+		return x.Format
 	}
-	return false
+	return 0
 }
 
 func (x *Presence) GetClockOff() bool {
@@ -851,7 +851,7 @@ var File_belfry_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x17belfry/v1/cluster.proto\x12\tbelfry.v1\x1a\x19belfry/v1/execution.proto\x1a\x13belfry/v1/job.proto\"\xa3\x02\n" +
+	"\x17belfry/v1/cluster.proto\x12\tbelfry.v1\x1a\x19belfry/v1/execution.proto\x1a\x13belfry/v1/job.proto\"\x9f\x02\n" +
 	"\bPresence\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\fR\vincarnation\x12\x16\n" +
@@ -859,8 +859,8 @@ const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\x05owned\x18\x04 \x03(\v2\x10.belfry.v1.OwnedR\x05owned\x12\x16\n" +
 	"\x06worker\x18\x05 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05stamp\x18\x06 \x01(\x03R\x05stamp\x12\x1a\n" +
-	"\bdraining\x18\a \x01(\bR\bdraining\x12\x1a\n" +
-	"\bwatching\x18\b \x01(\bR\bwatching\x12\x1b\n" +
+	"\bdraining\x18\a \x01(\bR\bdraining\x12\x16\n" +
+	"\x06format\x18\b \x01(\x05R\x06format\x12\x1b\n" +
 	"\tclock_off\x18\t \x01(\bR\bclockOff\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\n" +

@@ -12,6 +12,7 @@ type Receipt struct {
 	JobID        string
 	ScheduledFor string // as the header has it
 	Key          string
+	Epoch        int64 // of the owner that sent it; 0: not said
 	At           time.Time
 }
 
@@ -27,26 +28,34 @@ type Ledger struct {
 	first      atomic.Int64 // deliveries with at least one receipt
 	all        atomic.Int64
 	unexpected atomic.Int64
+	doubledIDs atomic.Int64
 	complete   chan struct{}
 }
 
 // slot is one expected delivery.
 type slot struct {
-	at    int64 // of the first receipt, Unix nanoseconds
+	at    int64  // of the first receipt, Unix nanoseconds
+	key   uint64 // its hash
 	count uint32
 }
 
 type keyShard struct {
 	mu   sync.Mutex
-	seen map[uint64]uint32
+	seen map[uint64]keyUse
 	_    [40]byte // a cache line of its own
+}
+
+// keyUse is what a key was used for.
+type keyUse struct {
+	count uint32
+	slot  int // of the first receipt; -1: none of the plan
 }
 
 // NewLedger opens a ledger for a plan.
 func NewLedger(plan Plan) *Ledger {
 	l := &Ledger{plan: plan, seed: maphash.MakeSeed(), slots: make([]slot, plan.Total()), complete: make(chan struct{})}
 	for i := range l.keys {
-		l.keys[i].seen = make(map[uint64]uint32, plan.Total()/shards+1)
+		l.keys[i].seen = make(map[uint64]keyUse, plan.Total()/shards+1)
 	}
 	return l
 }
@@ -56,13 +65,12 @@ func NewLedger(plan Plan) *Ledger {
 // comes under two keys.
 func (l *Ledger) Record(r Receipt) {
 	l.all.Add(1)
-	l.countKey(r.Key)
-	at, err := time.Parse(time.RFC3339Nano, r.ScheduledFor)
-	if err != nil {
-		l.unexpected.Add(1)
-		return
+	n, ok := -1, false
+	if at, err := time.Parse(time.RFC3339Nano, r.ScheduledFor); err == nil {
+		n, ok = l.plan.Find(r.JobID, at)
 	}
-	n, ok := l.plan.Find(r.JobID, at)
+	key := maphash.String(l.seed, r.Key)
+	l.countKey(key, n)
 	if !ok {
 		l.unexpected.Add(1)
 		return
@@ -71,6 +79,11 @@ func (l *Ledger) Record(r Receipt) {
 	lock.Lock()
 	s := &l.slots[n]
 	fresh := s.count == 0
+	if fresh {
+		s.key = key
+	} else if s.key != key {
+		l.doubledIDs.Add(1)
+	}
 	if ns := r.At.UnixNano(); fresh || ns < s.at {
 		s.at = ns
 	}
@@ -81,12 +94,19 @@ func (l *Ledger) Record(r Receipt) {
 	}
 }
 
-func (l *Ledger) countKey(key string) {
-	h := maphash.String(l.seed, key)
-	s := &l.keys[h%shards]
+// countKey notes that a key was used for a delivery; -1: none of the plan.
+func (l *Ledger) countKey(key uint64, slot int) {
+	s := &l.keys[key%shards]
 	s.mu.Lock()
-	s.seen[h]++
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	use, used := s.seen[key]
+	if !used {
+		use.slot = slot
+	} else if use.slot != slot {
+		l.doubledIDs.Add(1)
+	}
+	use.count++
+	s.seen[key] = use
 }
 
 // Complete is closed when every expected delivery has arrived once.
@@ -104,6 +124,8 @@ type Verdict struct {
 	Missing      int           // never arrived
 	DoubledKeys  int           // receipts under a key that had arrived before
 	DoubledSlots int           // receipts of a delivery that had arrived before
+	DoubledIDs   int           // of these, the ones under another key, and keys of two deliveries
+	Repeats      bool          // a delivery may come again, under the same key: nodes are killed
 	Unexpected   int           // of no delivery of the plan
 	First, Last  time.Time     // receipts of expected deliveries
 	Lateness     Distribution  // arrived minus due
@@ -112,9 +134,19 @@ type Verdict struct {
 
 // Judge compares the receipts with the plan.
 func (l *Ledger) Judge(lateLimit time.Duration) Verdict {
-	v := Verdict{Expected: len(l.slots), Received: int(l.all.Load()), Unexpected: int(l.unexpected.Load()), LateLimit: lateLimit}
+	return l.JudgeUntil(lateLimit, time.Time{})
+}
+
+// JudgeUntil compares the receipts with that part of the plan that is due before
+// an instant; zero: all of it.
+func (l *Ledger) JudgeUntil(lateLimit time.Duration, until time.Time) Verdict {
+	v := Verdict{Received: int(l.all.Load()), Unexpected: int(l.unexpected.Load()), DoubledIDs: int(l.doubledIDs.Load()), LateLimit: lateLimit}
 	lateness := make([]time.Duration, 0, len(l.slots))
 	for n := range l.slots {
+		if !until.IsZero() && !l.plan.Due(n).Before(until) {
+			continue
+		}
+		v.Expected++
 		lock := &l.locks[n%shards]
 		lock.Lock()
 		s := l.slots[n]
@@ -150,8 +182,8 @@ func (l *Ledger) doubledKeys() int {
 	for i := range l.keys {
 		s := &l.keys[i]
 		s.mu.Lock()
-		for _, count := range s.seen {
-			n += int(count) - 1
+		for _, use := range s.seen {
+			n += int(use.count) - 1
 		}
 		s.mu.Unlock()
 	}
@@ -167,6 +199,14 @@ func (v Verdict) PerSecond() float64 {
 	return float64(v.Expected-v.Missing) / took
 }
 
+// beyondRepeats is a number of repeats where none may be.
+func (v Verdict) beyondRepeats(n int) int {
+	if v.Repeats {
+		return 0
+	}
+	return n
+}
+
 // Broken says which promises the receipts break.
 func (v Verdict) Broken() []string {
 	var out []string
@@ -176,8 +216,9 @@ func (v Verdict) Broken() []string {
 	}{
 		{v.Early, "deliveries came early"},
 		{v.Missing, "deliveries are missing"},
-		{v.DoubledKeys, "requests repeated a key"},
-		{v.DoubledSlots, "deliveries came more than once"},
+		{v.DoubledIDs, "deliveries came under a second key, or keys for a second delivery"},
+		{v.beyondRepeats(v.DoubledKeys), "requests repeated a key"},
+		{v.beyondRepeats(v.DoubledSlots), "deliveries came more than once"},
 		{v.Unexpected, "requests were not expected"},
 	} {
 		if b.n > 0 {

@@ -63,9 +63,9 @@ func TestTheLedgerCountsEachLie(t *testing.T) {
 		"late":                  {func(l *Ledger) { arrive(l, 9, 1001*time.Millisecond, "x9") }, Verdict{Late: 1}},
 		"missing":               {func(*Ledger) {}, Verdict{Missing: 1}},
 		"the same key again":    {func(l *Ledger) { arrive(l, 9, 1, "x9"); arrive(l, 9, 2, "x9") }, Verdict{DoubledKeys: 1, DoubledSlots: 1}},
-		"a second key":          {func(l *Ledger) { arrive(l, 9, 1, "x9"); arrive(l, 9, 2, "y9") }, Verdict{DoubledSlots: 1}},
-		"one key for two":       {func(l *Ledger) { arrive(l, 9, 1, "x8") }, Verdict{DoubledKeys: 1}},
-		"an early second one":   {func(l *Ledger) { arrive(l, 9, 1, "x9"); arrive(l, 9, -1, "y9") }, Verdict{Early: 1, DoubledSlots: 1}},
+		"a second key":          {func(l *Ledger) { arrive(l, 9, 1, "x9"); arrive(l, 9, 2, "y9") }, Verdict{DoubledSlots: 1, DoubledIDs: 1}},
+		"one key for two":       {func(l *Ledger) { arrive(l, 9, 1, "x8") }, Verdict{DoubledKeys: 1, DoubledIDs: 1}},
+		"an early second one":   {func(l *Ledger) { arrive(l, 9, 1, "x9"); arrive(l, 9, -1, "y9") }, Verdict{Early: 1, DoubledSlots: 1, DoubledIDs: 1}},
 		"another instant": {
 			func(l *Ledger) {
 				l.Record(Receipt{JobID: "b-00000000", ScheduledFor: "2026-01-02T03:04:05Z", Key: "z"})
@@ -87,15 +87,20 @@ func TestTheLedgerCountsEachLie(t *testing.T) {
 				arrive(l, 9, time.Millisecond, "x9")
 				got = l.Judge(time.Second)
 			}
-			type counts struct{ Early, Late, Missing, DoubledKeys, DoubledSlots, Unexpected int }
+			type counts struct{ Early, Late, Missing, DoubledKeys, DoubledSlots, DoubledIDs, Unexpected int }
 			of := func(v Verdict) counts {
-				return counts{v.Early, v.Late, v.Missing, v.DoubledKeys, v.DoubledSlots, v.Unexpected}
+				return counts{v.Early, v.Late, v.Missing, v.DoubledKeys, v.DoubledSlots, v.DoubledIDs, v.Unexpected}
 			}
 			if diff := cmp.Diff(of(c.want), of(got)); diff != "" {
 				t.Error(diff)
 			}
 			if broken := len(got.Broken()) > 0; broken != (of(c.want) != counts{Late: c.want.Late}) {
 				t.Errorf("Broken = %v", got.Broken())
+			}
+			got.Repeats = true
+			fine := of(c.want) == counts{Late: c.want.Late} || of(c.want) == counts{DoubledKeys: 1, DoubledSlots: 1}
+			if broken := len(got.Broken()) > 0; broken == fine {
+				t.Errorf("where repeats may be: Broken = %v", got.Broken())
 			}
 		})
 	}

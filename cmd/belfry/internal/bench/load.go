@@ -20,7 +20,10 @@ type Env struct {
 	Server string          // base URL
 	Sender importer.Sender // the same server, for imports
 	Sink   *Sink
-	Note   func(format string, args ...any) // tells the person who waits
+	// Cluster: there are more servers than this one, and one may die while
+	// deliveries are made. What it had in flight then comes again, under its key.
+	Cluster bool
+	Note    func(format string, args ...any) // tells the person who waits
 }
 
 // Jobs describes the jobs that a benchmark registers.

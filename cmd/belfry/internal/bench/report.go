@@ -160,8 +160,13 @@ func (r *Report) verdict(v Verdict) {
 	r.metric("received", float64(v.Received))
 	r.atMost("early", float64(v.Early), 0)
 	r.atMost("missing", float64(v.Missing), 0)
-	r.atMost("doubled_keys", float64(v.DoubledKeys), 0)
-	r.atMost("doubled_deliveries", float64(v.DoubledSlots), 0)
+	r.atMost("doubled_ids", float64(v.DoubledIDs), 0)
+	if v.Repeats {
+		r.metric("repeated", float64(v.DoubledSlots))
+	} else {
+		r.atMost("doubled_keys", float64(v.DoubledKeys), 0)
+		r.atMost("doubled_deliveries", float64(v.DoubledSlots), 0)
+	}
 	r.atMost("unexpected", float64(v.Unexpected), 0)
 	r.metric(fmt.Sprintf("late_over_%s", v.LateLimit), float64(v.Late))
 	r.Problems = append(r.Problems, v.Broken()...)

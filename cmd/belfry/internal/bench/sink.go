@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -14,6 +15,7 @@ import (
 type Sink struct {
 	url    string
 	ledger atomic.Pointer[Ledger]
+	owners atomic.Pointer[owners]
 	server *http.Server
 	done   chan struct{}
 }
@@ -49,10 +51,13 @@ func (s *Sink) Stop() {
 // handler, when its headers have been read.
 func (s *Sink) receive(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
+	receipt := Receipt{JobID: header(r, "Belfry-Job-Id"), ScheduledFor: header(r, "Belfry-Scheduled-For"), Key: header(r, "Idempotency-Key"), At: at}
 	if l := s.ledger.Load(); l != nil {
-		l.Record(Receipt{
-			JobID: header(r, "Belfry-Job-Id"), ScheduledFor: header(r, "Belfry-Scheduled-For"), Key: header(r, "Idempotency-Key"), At: at,
-		})
+		l.Record(receipt)
+	}
+	if o := s.owners.Load(); o != nil {
+		receipt.Epoch, _ = strconv.ParseInt(header(r, "Belfry-Epoch"), 10, 64) // 0 is none
+		o.record(receipt)
 	}
 	w.Header()["Date"] = nil
 	w.WriteHeader(http.StatusNoContent)

@@ -91,7 +91,7 @@ func (n *Node) join(ctx context.Context) error {
 	n.registry.MustRegister(n.clockSkew)
 	n.relay = newRelay(n.registry)
 	go n.relay.run(n.system.Root, n.peers, n.ended)
-	go n.watchClock()
+	go n.watchOthers()
 	return n.beat(ctx)
 }
 
@@ -117,6 +117,7 @@ func (n *Node) status() cluster.Status {
 		Stamp:    cluster.Boottime().Milliseconds(),
 		Draining: n.stopping.Load() || !n.begun.Load(),
 		ClockOff: n.clockOff.Load(),
+		Stored:   int(n.format.Load()),
 	}
 	if n.worker != nil && n.begun.Load() {
 		s.Worker = n.worker.GetId()
@@ -136,6 +137,24 @@ func (n *Node) look() {
 	// A node that nobody can take over from goes on until its last call has ended.
 	self := cluster.Status{Draining: n.givingUp.Load(), ClockOff: n.clockOff.Load()}
 	n.system.Root.Send(n.host, partition.Seen{View: view, Self: self})
+}
+
+// learnFormat reads the cluster's format again, after another node has said that
+// it was raised. Partitions that are taken from here on are written in it.
+func (n *Node) learnFormat() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := n.store.Cluster(ctx, n.constants())
+	var mismatch *persistence.Mismatch
+	switch {
+	case errors.As(err, &mismatch):
+		n.fail(fmt.Errorf("the store: %w", err))
+	case err != nil:
+		n.log.Warn("read the format of the cluster", "err", err)
+	case n.format.Swap(int64(c.Format)) != int64(c.Format):
+		n.log.Info("the format of stored messages was raised", "format", c.Format)
+		n.process.Presence.Announce()
+	}
 }
 
 // takePart tells the others, and the host, that this node does its parts now.
@@ -168,12 +187,13 @@ func (n *Node) shared() bool {
 	return false
 }
 
-// clockPause is the time between two looks at the clocks.
-const clockPause = 500 * time.Millisecond
+// watchPause is the time between two looks at the others.
+const watchPause = 500 * time.Millisecond
 
-// watchClock compares this node's clock with the others', again and again.
-func (n *Node) watchClock() {
-	t := time.NewTicker(clockPause)
+// watchOthers looks, again and again, at what the other nodes tell about this
+// one: that its clock is wrong, its format old, or its name taken.
+func (n *Node) watchOthers() {
+	t := time.NewTicker(watchPause)
 	defer t.Stop()
 	for {
 		select {
@@ -181,24 +201,35 @@ func (n *Node) watchClock() {
 			return
 		case <-t.C:
 		}
-		was := n.clockOff.Load()
-		v := n.process.Members.JudgeClock(was)
-		n.clockSkew.Set(v.Offset.Seconds())
-		if v.Off == was {
-			continue
+		n.judgeClock()
+		for _, p := range n.peers() {
+			if int64(p.Stored) > n.format.Load() {
+				n.learnFormat()
+				break
+			}
 		}
-		n.clockOff.Store(v.Off)
-		if v.Off {
-			n.log.Error("this node's clock is wrong: it owns nothing until it is right again", "offset", v.Offset.String(), "compared", v.Compared)
-		} else {
-			n.log.Info("this node's clock is right again", "offset", v.Offset.String())
-		}
-		n.process.Presence.Announce()
-		n.look()
 		if n.process.Members.Replaced() {
 			n.fail(fmt.Errorf("another process has started as node %q: node names must differ", n.self.Node))
 		}
 	}
+}
+
+// judgeClock compares this node's clock with the others'.
+func (n *Node) judgeClock() {
+	was := n.clockOff.Load()
+	v := n.process.Members.JudgeClock(was)
+	n.clockSkew.Set(v.Offset.Seconds())
+	switch {
+	case v.Off == was:
+		return
+	case v.Off:
+		n.log.Error("this node's clock is wrong: it owns nothing until it is right again", "offset", v.Offset.String(), "compared", v.Compared)
+	default:
+		n.log.Info("this node's clock is right again", "offset", v.Offset.String())
+	}
+	n.clockOff.Store(v.Off)
+	n.process.Presence.Announce()
+	n.look()
 }
 
 // askToStop is what a request to drain this node does.

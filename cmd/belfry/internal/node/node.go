@@ -52,6 +52,7 @@ type Node struct {
 	worker   *actor.PID // nil: not of its roles
 	host     *actor.PID // nil: not of its roles
 
+	format    atomic.Int64 // of stored messages, as the cluster writes them
 	clockSkew prometheus.Gauge
 	clockOff  atomic.Bool
 	begun     atomic.Bool                     // it does its parts
@@ -101,7 +102,8 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.registry = prometheus.NewRegistry()
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(n.cfg.Version))
-	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return n.log }))
+	actorLog := slog.New(library{n.log.Handler()})
+	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return actorLog }))
 	n.routes = cluster.NewRoutes(n.system, n.cfg.Partitions)
 	n.props = actors.NewFactory(n.system, n.log, actors.NewMetrics(n.registry))
 	n.serve()
@@ -161,6 +163,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the store: %w", err)
 	}
+	n.format.Store(int64(constants.Format))
 	policy, err := n.policy(ctx)
 	if err != nil {
 		return err
@@ -236,7 +239,7 @@ func addresses(ctx context.Context, hosts []string) ([]netip.AddrPort, error) {
 func (n *Node) startGateway(policy job.AddressPolicy, id uuid.UUID) error {
 	var err error
 	n.gateway, err = gateway.New(gateway.Config{
-		Owners: n.routes, Store: n.store, Policy: policy, Ready: n.Ready, Cluster: view{n}, NodeOnly: !n.self.Roles.Has(cluster.Gateway),
+		Owners: n.routes, Store: n.store, Policy: policy, Ready: n.Ready, Cluster: view{n}, NodeOnly: !n.self.Roles.Has(cluster.Gateway), Remember: n.beater != nil,
 		Registry: n.registry, Version: n.cfg.Version, Logger: n.log, TokenKey: id[:],
 	})
 	if err != nil {
@@ -282,9 +285,12 @@ func (n *Node) startHost() error {
 		Props:  n.props,
 		Worker: n.worker,
 		Peers:  n.peers,
+		Format: func() int { return int(n.format.Load()) },
+		Failed: n.fail,
 	}
 	if n.beater != nil {
 		cfg.Beats, cfg.Beater, cfg.Settings = n.store.(persistence.Beats), n.beater, n.cfg.Cluster.settings()
+		cfg.State.AdoptFor = n.cfg.Cluster.TTL
 	}
 	host := partition.NewHost(cfg)
 	n.registry.MustRegister(host)

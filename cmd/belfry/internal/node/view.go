@@ -203,6 +203,10 @@ func (v view) RaiseFormat(ctx context.Context, to int) (api.ClusterFormat, error
 	if err != nil {
 		return api.ClusterFormat{}, err
 	}
+	v.format.Store(int64(to))
+	if v.process != nil {
+		v.process.Presence.Announce()
+	}
 	return v.Format(ctx)
 }
 

@@ -1,0 +1,182 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// server is what a load runs on: a node, or a cluster of them.
+type server interface {
+	Import(jobs []map[string]any) (good int, firstBad string, err error)
+	Executions(job string) ([]Record, error)
+	Post(path string, body any, want int) error
+	Log() string
+}
+
+// load is jobs that run, and what the harness knows of them.
+type load struct {
+	t       *testing.T
+	on      server
+	ledger  *Ledger
+	history History
+	random  *rand.Rand
+	rate    float64 // deliveries a second
+}
+
+// newLoad prepares a load. BELFRY_CHAOS_SEED replays when its faults happen.
+func newLoad(t *testing.T, on server) *load {
+	t.Helper()
+	seed := envInt(t, "BELFRY_CHAOS_SEED", int(time.Now().UnixNano()&0xFFFFFF))
+	t.Logf("BELFRY_CHAOS_SEED=%d", seed)
+	ledger, err := NewLedger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	return &load{t: t, on: on, ledger: ledger, history: History{InFlight: 2 * time.Second}, random: rand.New(rand.NewPCG(uint64(seed), 1))}
+}
+
+// add imports jobs whose phases are spread evenly.
+func (l *load) add(name string, n int, every time.Duration, target string) {
+	l.t.Helper()
+	start := time.Now().Add(2 * time.Second).Truncate(time.Second).UTC()
+	var jobs []map[string]any
+	for i := range n {
+		first := start.Add(every * time.Duration(i) / time.Duration(n)).Truncate(time.Millisecond)
+		id := fmt.Sprintf("%s-%03d", name, i)
+		jobs = append(jobs, map[string]any{
+			"job_id": id, "schedule_expr": "@every " + every.String(), "starts_at": first.Format(time.RFC3339Nano), "target": target, "timeout": "60s",
+		})
+		l.history.Jobs = append(l.history.Jobs, Interval{Job: id, First: first, Every: every})
+	}
+	good, bad, err := l.on.Import(jobs)
+	if err != nil || good != n {
+		l.t.Fatalf("import: %d of %d jobs, first refusal %q, %v", good, n, bad, err)
+	}
+	l.rate += float64(n) / every.Seconds()
+}
+
+// flow waits for so many more deliveries.
+func (l *load) flow(n int) {
+	l.t.Helper()
+	if !l.ledger.WaitFor(l.ledger.Len()+n, time.Minute) {
+		l.t.Fatalf("deliveries have stopped at %d\n%s", l.ledger.Len(), l.on.Log())
+	}
+}
+
+// anywhere waits for a moment anywhere in the next second of work.
+func (l *load) anywhere() {
+	l.t.Helper()
+	second := int(l.rate)
+	l.flow(second/2 + l.random.IntN(max(second, 1)))
+}
+
+// seconds waits while about so many seconds of work are done.
+func (l *load) seconds(n float64) {
+	l.t.Helper()
+	l.flow(int(l.rate * n))
+}
+
+// finish ends the load, and checks what was due against what came and what is
+// recorded.
+func (l *load) finish() {
+	l.t.Helper()
+	h := &l.history
+	pausedAt := l.pause()
+	for i := range h.Jobs {
+		h.Jobs[i].Until = pausedAt
+	}
+	h.Records = l.records()
+	var broken []string
+	h.Receipts, broken = l.ledger.Receipts()
+	if len(broken) > 0 {
+		l.t.Errorf("%d deliveries have headers that cannot be read: %v", len(broken), broken[:1])
+	}
+	l.report()
+}
+
+// pause pauses every job and returns when it began: up to there every slot is
+// due.
+func (l *load) pause() time.Time {
+	l.t.Helper()
+	began := time.Now()
+	for _, j := range l.history.Jobs {
+		if err := l.on.Post("/v1/jobs/"+j.Job+"/pause", map[string]any{"reason": "the end of the test"}, 200); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	return began
+}
+
+// quiet is how long after the last execution has ended its record may come.
+const quiet = 2 * time.Second
+
+// records reads the records of all jobs once nothing is on the way.
+func (l *load) records() map[string][]Record {
+	l.t.Helper()
+	limit := time.After(2 * time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for jobs := l.history.Jobs; len(jobs) > 0; {
+		records := l.executions(jobs[0].Job)
+		if settled(records) {
+			jobs = jobs[1:]
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			l.t.Fatalf("job %s is not quiet: %+v", jobs[0].Job, records[0])
+		}
+	}
+	<-time.After(quiet)
+	out := map[string][]Record{}
+	for _, j := range l.history.Jobs {
+		out[j.Job] = dropPaused(l.executions(j.Job))
+	}
+	return out
+}
+
+func (l *load) executions(job string) []Record {
+	l.t.Helper()
+	records, err := l.on.Executions(job)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return records
+}
+
+func settled(records []Record) bool {
+	return !slices.ContainsFunc(records, func(r Record) bool {
+		return r.Status == "pending" || r.Status == "running" || r.Status == "retrying"
+	})
+}
+
+// dropPaused leaves the range out that the pause at the end makes.
+func dropPaused(records []Record) []Record {
+	return slices.DeleteFunc(records, func(r Record) bool { return r.Status == "skipped" && r.Reason == "paused" })
+}
+
+func (l *load) report() {
+	l.t.Helper()
+	h := l.history
+	found := h.Check()
+	for i, f := range found {
+		if i == 20 {
+			l.t.Errorf("… and %d findings more", len(found)-i)
+			break
+		}
+		l.t.Error(f)
+	}
+	slots := 0
+	for _, j := range h.Jobs {
+		slots += len(j.slots())
+	}
+	l.t.Logf("%d faults, %d slots, %d receipts, %d of them repeats, %d findings", len(h.Faults), slots, len(h.Receipts), h.Repeats(), len(found))
+	if h.OnTime > 0 {
+		l.t.Logf("late outside faults: %s", spread(h.lateness()))
+	}
+}

@@ -1,0 +1,89 @@
+package chaos
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belfry-scheduler/belfry/persistence/cassandra"
+)
+
+// TestNodeKilled: 100 executions a second on three nodes, and any of them is
+// killed in the middle, again and again. Every partition of the dead node goes
+// on elsewhere within the recovery bound; nothing is lost, early, or under a
+// second id; what comes twice was in flight at a kill.
+//
+// Case C94: each slot of a change of owner is fired, from the last one that was
+// handled and not from "now". Case C103: membership is no proof of ownership: a
+// node that dies without notice, and comes back while others act for it, makes no
+// second delivery under its own epoch.
+//
+// BELFRY_CHAOS_KILLS sets how often (5).
+func TestNodeKilled(t *testing.T) {
+	c := NewNodes(t, cassandra.Start(t, 1), 3)
+	c.StartAll()
+	l := onNodes(t, c)
+	l.add("tick", 100, time.Second, l.ledger.URL)
+	l.seconds(2)
+	for range envInt(t, "BELFRY_CHAOS_KILLS", 5) {
+		l.anywhere()
+		n := c.All[l.random.IntN(len(c.All))]
+		over := l.hit(Killed, n)
+		n.Kill()
+		over()
+		c.Await("no partition is the dead node's", slow(t, RecoveryBound), func() (any, bool) {
+			owned := c.OwnedBy(n)
+			return owned, len(owned) == 0
+		})
+		c.Start(n)
+		l.recovered(c)
+	}
+	l.seconds(2)
+	l.finishOn(c)
+	times := l.history.moves(Killed)
+	t.Logf("failover of partitions with something due: %s", spread(times))
+	if len(times) == 0 || slices.Max(times) > l.history.Recovery {
+		t.Errorf("a partition was without an owner for longer than %s, or none has moved", l.history.Recovery)
+	}
+}
+
+// TestNodeBackAtOnce: a node that is killed and started again within 2 s under
+// its name, and one that comes back at another address, is simply back. Case
+// C105.
+func TestNodeBackAtOnce(t *testing.T) {
+	c := NewNodes(t, cassandra.Start(t, 1), 3)
+	c.StartAll()
+	l := onNodes(t, c)
+	l.add("tick", 50, time.Second, l.ledger.URL)
+	l.seconds(2)
+	for i, n := range c.All {
+		l.anywhere()
+		over := l.hit(Killed, n)
+		n.Kill()
+		if i > 0 {
+			c.Readdress(n)
+		}
+		over()
+		c.Start(n)
+		l.recovered(c)
+		c.sees(n)
+	}
+	l.seconds(2)
+	l.finishOn(c)
+}
+
+// sees wants every node to know another at the address that it has.
+func (c *Nodes) sees(n *Node) {
+	c.T.Helper()
+	for _, other := range c.All {
+		members, err := other.Members()
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		at := slices.IndexFunc(members, func(m Member) bool { return m.Node == n.Name })
+		if at < 0 || len(members) != len(c.All) || !strings.HasPrefix(members[at].Address, n.Host+":") {
+			c.T.Errorf("%s sees %v, and not %s at %s", other.Name, members, n.Name, n.Host)
+		}
+	}
+}
