@@ -86,7 +86,9 @@ func (w *claimsWorld) uuid() uuid.UUID {
 	return id
 }
 
-func (w *claimsWorld) upTo(d time.Duration) time.Duration { return time.Duration(w.r.Int64N(int64(d)) + 1) }
+func (w *claimsWorld) upTo(d time.Duration) time.Duration {
+	return time.Duration(w.r.Int64N(int64(d)) + 1)
+}
 
 // later does something on a node, unless that has died by then.
 func (w *claimsWorld) later(n *claimsNode, after time.Duration, do func()) {

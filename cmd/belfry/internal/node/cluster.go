@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
+	"github.com/hashicorp/go-sockaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/belfry-scheduler/belfry/actors/partition"
@@ -66,6 +68,23 @@ func (c *Cluster) keys() ([][]byte, error) {
 	return keys, nil
 }
 
+// advertised is the host that other nodes are told: one that listens on all
+// addresses has to choose, and takes its private one.
+func (c *Cluster) advertised() (string, error) {
+	host, _, err := net.SplitHostPort(c.ActorListen)
+	if err != nil {
+		return "", fmt.Errorf("actor-listen %q: %w", c.ActorListen, err)
+	}
+	if ip := net.ParseIP(host); c.Advertise != "" || host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return c.Advertise, nil
+	}
+	private, err := sockaddr.GetPrivateIP()
+	if err != nil || private == "" {
+		return "", errors.New("this machine has no private address: say with --advertise by which address the other nodes reach it")
+	}
+	return private, nil
+}
+
 // join makes the node a member. It takes part only when it has begun.
 func (n *Node) join(ctx context.Context) error {
 	c := n.cfg.Cluster
@@ -73,10 +92,14 @@ func (n *Node) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	host, err := c.advertised()
+	if err != nil {
+		return err
+	}
 	n.process, err = cluster.Join(ctx, cluster.ProcessConfig{
 		Self:    n.self,
-		Wire:    wire.Config{Listen: c.ActorListen, Advertise: c.Advertise, Cluster: c.Name, TLS: c.TLS, Insecure: c.Insecure, Log: n.log, Registerer: n.registry},
-		Members: cluster.MembersConfig{Listen: c.Listen, Advertise: c.Advertise, Join: c.Join, Label: c.Name, Keys: keys, Insecure: c.Insecure, Boot: cluster.Boottime, Log: n.log, Registry: n.registry},
+		Wire:    wire.Config{Listen: c.ActorListen, Advertise: host, Cluster: c.Name, TLS: c.TLS, Insecure: c.Insecure, Log: n.log, Registerer: n.registry},
+		Members: cluster.MembersConfig{Listen: c.Listen, Advertise: host, Join: c.Join, Label: c.Name, Keys: keys, Insecure: c.Insecure, Boot: cluster.Boottime, Log: n.log, Registry: n.registry},
 		Presence: cluster.PresenceConfig{
 			Every: c.settings().Every(), Status: n.status, Changed: n.look, Events: n.received,
 			Drain: n.askToStop,
