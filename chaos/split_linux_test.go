@@ -109,9 +109,10 @@ func (s *splitNodes) cutOff(victim *Node, last time.Duration, cut func(*Host) er
 			left := s.OwnedBy(victim)
 			return left, len(left) == 0
 		})
-		if victim.Ready() {
-			s.T.Errorf("%s is cut off from the database and ready", victim.Name)
-		}
+		s.Await("the node that is cut off is not ready", slow(s.load.t, 2*TTL), func() (any, bool) {
+			ready := victim.Ready()
+			return ready, !ready
+		})
 		s.load.seconds(1)
 	})
 }
