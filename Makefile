@@ -1,5 +1,6 @@
 # One command each; "make" alone prints this list. Needs: Go (see go.mod), and
-# for the tests a JDK 17 and Maven, which run the real database.
+# for the tests a JDK 17 and Maven, which run the real database, and root on Linux
+# (CAP_SYS_ADMIN, CAP_NET_ADMIN), for networks that can be cut.
 
 GO      ?= go
 BIN     := bin/belfry
@@ -60,7 +61,7 @@ cassandra: need-java ## start the test database on 127.0.0.1:9042; Ctrl-C ends i
 
 .PHONY: chaos
 chaos: need-java ## kill nodes under load until the numbers of the reliability promises are reached
-	BELFRY_CHAOS_KILLS=60 BELFRY_CHAOS_RESTARTS=9 BELFRY_CHAOS_PAUSES=20 $(GO) test -count=1 -timeout 90m -v ./chaos
+	BELFRY_CHAOS_KILLS=60 BELFRY_CHAOS_RESTARTS=9 BELFRY_CHAOS_PAUSES=20 BELFRY_CHAOS_SPLIT_SECONDS=120 $(GO) test -count=1 -timeout 90m -v ./chaos
 
 .PHONY: generate
 generate: need-go ## protobuf code and openapi.json, after a change of their sources

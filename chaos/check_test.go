@@ -119,6 +119,13 @@ func TestCheckerCatchesLies(t *testing.T) {
 			i := of(h, 10)
 			h.Receipts[i].Epoch, h.Receipts[i+1].Epoch = 1, 1
 		}},
+		"many sends of an earlier owner after its pause": {"C14", func(h *History) {
+			for slot := 16; slot <= 18; slot++ {
+				repeat(h, slot, 300*time.Millisecond, 2)
+			}
+		}},
+		"a repeat during a pause, and both by others": {"C5", func(h *History) { repeat(h, 17, 50*time.Millisecond, 3) }},
+		"an earlier owner, a second after its pause":  {"C5", func(h *History) { repeat(h, 17, 1200*time.Millisecond, 2) }},
 		"two owners under one epoch": {"C14", func(h *History) {
 			h.Takeovers = append(h.Takeovers, Takeover{h.Takeovers[1].Partition, 2, "n3", h.Takeovers[1].At})
 		}},

@@ -11,6 +11,8 @@
 //	nodes.go    a cluster of them on one database, each at an address of its own
 //	client.go   the API as the harness uses it
 //	check.go    the rules, each with its number (C1, C2, …) and what it found
+//	cut.go      what they say of cuts
+//	netns_*.go  a network whose hosts can be cut off from each other; Linux, as root
 //
 // One scenario a file, named by what happens: owner_killed_test.go. The rules
 // know what a fault excuses, and nothing else is excused:
@@ -19,6 +21,8 @@
 //	                 same owner only when another node's worker was hit
 //	pause            a node that lost a partition meanwhile finishes the sends
 //	                 that it had begun
+//	cut, split       what was in flight then, or within a TTL, comes again; a node
+//	                 that the database does not hear sends nothing after a TTL
 //	planned restart  nothing comes again
 //	any of them      what is due meanwhile is late by at most the recovery bound
 package chaos

@@ -22,7 +22,7 @@ func TestDrainTooShort(t *testing.T) {
 	l := onNodes(t, c)
 	l.add("tick", 40, time.Second, l.ledger.URL)
 	l.add("short", 10, 2*time.Second, l.ledger.After(time.Second))
-	l.add("long", 10, 20*time.Second, l.ledger.After(15*time.Second))
+	l.add("long", 10, 10*time.Second, l.ledger.After(8*time.Second))
 	l.await(func(r Receipt) bool { return r.Job == "long-009" })
 	n := c.All[0]
 	over := l.hit(Killed, n) // of the calls that it cuts

@@ -23,9 +23,7 @@ func TestGrowAndShrink(t *testing.T) {
 	for range 2 {
 		before := c.Owners()
 		two := []*Node{c.Add(""), c.Add("")}
-		over := l.hit(Joined, two[0])
-		c.Start(two...)
-		over()
+		l.join(c, two...)
 		l.recovered(c)
 		movedFew(t, before, c.Owners(), two)
 		l.seconds(1)

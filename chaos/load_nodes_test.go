@@ -30,6 +30,14 @@ func (l *load) hit(kind FaultKind, n *Node) (over func()) {
 	return func() { h.Faults[f].End = time.Now() }
 }
 
+// join starts nodes, and waits until they are ready.
+func (l *load) join(c *Nodes, nodes ...*Node) {
+	l.t.Helper()
+	over := l.hit(Joined, nodes[0])
+	c.Start(nodes...)
+	over()
+}
+
 // recovered waits until a cluster is as it was before a fault.
 func (l *load) recovered(c *Nodes) {
 	l.t.Helper()
@@ -48,9 +56,12 @@ func (l *load) finishOn(c *Nodes) {
 func (h History) moves(kind FaultKind) []time.Duration {
 	var out []time.Duration
 	for _, f := range h.Faults {
+		if f.Kind != kind || kind == Paused && f.End.Sub(f.At) < TTL { // such a pause moves nothing
+			continue
+		}
 		for p := range int32(h.Partitions) {
 			epoch, owned := h.ownedAt(p, f)
-			if at, ok := h.firstSince(p, epoch, f.At); ok && owned && f.Kind == kind {
+			if at, ok := h.firstSince(p, epoch, f.At); ok && owned {
 				out = append(out, at.Sub(f.At))
 			}
 		}

@@ -36,7 +36,7 @@ func TestNodeKilled(t *testing.T) {
 			owned := c.OwnedBy(n)
 			return owned, len(owned) == 0
 		})
-		c.Start(n)
+		l.join(c, n)
 		l.recovered(c)
 	}
 	l.seconds(2)
@@ -65,7 +65,7 @@ func TestNodeBackAtOnce(t *testing.T) {
 			c.Readdress(n)
 		}
 		over()
-		c.Start(n)
+		l.join(c, n)
 		l.recovered(c)
 		c.sees(n)
 	}

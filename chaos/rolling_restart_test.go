@@ -27,7 +27,7 @@ func TestRollingRestart(t *testing.T) {
 	c.StartAll()
 	l := onNodes(t, c)
 	l.add("tick", 60, time.Second, l.ledger.URL)
-	l.add("long", 6, 5*time.Second, l.ledger.After(10*time.Second))
+	l.add("long", 6, 5*time.Second, l.ledger.After(7*time.Second))
 	l.seconds(6)
 	for range envInt(t, "BELFRY_CHAOS_RESTARTS", 3) {
 		n := c.All[len(l.history.Faults)%len(c.All)]
@@ -48,7 +48,7 @@ func TestRollingRestart(t *testing.T) {
 	over := l.hit(Killed, n)
 	l.drain(c, n)
 	if !n.Running() {
-		t.Errorf("%s has stopped, though calls of 10 s run", n.Name)
+		t.Errorf("%s has stopped, though calls of 7 s run", n.Name)
 	}
 	began := time.Now()
 	_ = n.Signal(syscall.SIGTERM) // it may have ended

@@ -160,7 +160,7 @@ func (c *Claims) Count(in ...Claimed) int {
 func (c *Claims) Idle() bool { return c.Count(Away, Wanted) == len(c.claims) }
 
 // See tells who seems alive, and who of them may own partitions: schedulers
-// that are not leaving and whose clock is right.
+// that are not leaving, whose clock is right and whose beat does not stand still.
 func (c *Claims) See(now time.Duration, view *View, candidates []Member) []ClaimEffect {
 	c.begin()
 	c.view, c.candidates = view, candidates

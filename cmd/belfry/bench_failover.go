@@ -87,6 +87,10 @@ type nodes struct {
 	clients []*client.Client
 }
 
+// beginWithin is how long all nodes may take to start: they would wait for a
+// database for ever.
+const beginWithin = 3 * time.Minute
+
 // begin starts all nodes.
 func (n *nodes) begin(ctx context.Context, b *benchFlags) (err error) {
 	n.b = b
@@ -97,6 +101,8 @@ func (n *nodes) begin(ctx context.Context, b *benchFlags) (err error) {
 		return err
 	}
 	n.running, n.clients = make([]*spawn.Server, n.count), make([]*client.Client, n.count)
+	ctx, cancel := context.WithTimeout(ctx, beginWithin)
+	defer cancel()
 	group, starting := errgroup.WithContext(ctx)
 	for i := range n.count {
 		group.Go(func() error { return n.Start(starting, i) })

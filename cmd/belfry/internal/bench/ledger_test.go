@@ -139,3 +139,16 @@ func TestPercentilesAreExact(t *testing.T) {
 		t.Error("the distribution of one, or of none")
 	}
 }
+
+func TestPartOfAPlanIsJudgedAlone(t *testing.T) {
+	t.Parallel()
+	l := NewLedger(plan(1, 3))
+	arrive(l, 0, time.Millisecond, "a")
+	for until, want := range map[time.Time][2]int{
+		t0: {0, 0}, t0.Add(time.Nanosecond): {1, 0}, t0.Add(time.Second): {1, 0}, t0.Add(time.Second + 1): {2, 1}, {}: {3, 2},
+	} {
+		if v := l.JudgeUntil(time.Second, until); [2]int{v.Expected, v.Missing} != want {
+			t.Errorf("until %s: %d expected, %d missing, not %v", until, v.Expected, v.Missing, want)
+		}
+	}
+}
