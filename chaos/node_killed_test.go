@@ -32,10 +32,7 @@ func TestNodeKilled(t *testing.T) {
 		over := l.hit(Killed, n)
 		n.Kill()
 		over()
-		c.Await("no partition is the dead node's", slow(t, RecoveryBound), func() (any, bool) {
-			owned := c.OwnedBy(n)
-			return owned, len(owned) == 0
-		})
+		c.WaitTaken(n, slow(t, RecoveryBound))
 		l.join(c, n)
 		l.recovered(c)
 	}

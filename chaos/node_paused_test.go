@@ -46,10 +46,7 @@ func (l *load) stop(c *Nodes, n *Node, d time.Duration) {
 	c.Pause(n)
 	c.Reached = func(other *Node) bool { return other != n }
 	if d > TTL {
-		c.Await("no partition is the paused node's", slow(l.t, RecoveryBound), func() (any, bool) {
-			owned := c.OwnedBy(n)
-			return owned, len(owned) == 0
-		})
+		c.WaitTaken(n, slow(l.t, RecoveryBound))
 	}
 	<-goOn
 	c.Resume(n)

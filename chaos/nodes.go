@@ -355,6 +355,15 @@ func (c *Nodes) OwnedBy(n *Node) []int32 {
 	return out
 }
 
+// WaitTaken waits until other nodes own everything that one had.
+func (c *Nodes) WaitTaken(from *Node, within time.Duration) {
+	c.T.Helper()
+	c.Await("others own what "+from.Name+" had", within, func() (any, bool) {
+		owners := c.Owners()
+		return owners, !slices.ContainsFunc(owners, func(o Owner) bool { return o.Node == from.Name || o.Node == "" })
+	})
+}
+
 // Await waits until something is so, and fails the test with what was seen last.
 func (c *Nodes) Await(what string, within time.Duration, so func() (seen any, ok bool)) {
 	c.T.Helper()
