@@ -157,7 +157,7 @@ func (b *Beater) try(ctx context.Context, a attempt) answered {
 
 // read finds the beat of our own row; 0: it has none.
 func (b *Beater) read(ctx context.Context) (int64, error) {
-	rows, err := b.cfg.Beats.Beats(ctx)
+	rows, err := b.cfg.Beats.Beats(ctx, b.cfg.Self.Node)
 	for _, row := range rows {
 		if row.Owner == b.cfg.Self.Owner() {
 			return row.N, err

@@ -76,7 +76,7 @@ func (s *beatStore) Beat(ctx context.Context, b persistence.Beat) error {
 	})
 }
 
-func (s *beatStore) Beats(ctx context.Context) (rows []persistence.Beat, err error) {
+func (s *beatStore) Beats(ctx context.Context, _ ...string) (rows []persistence.Beat, err error) {
 	err = s.carry(ctx, func() error {
 		for _, row := range s.rows {
 			rows = append(rows, row)

@@ -36,6 +36,7 @@ type Claims struct {
 	able       bool
 	now        time.Duration // of the last event
 	claims     []claim
+	readings   int // of fences that were begun
 	out        []ClaimEffect
 }
 
@@ -89,8 +90,11 @@ type claim struct {
 	// partition then, so this node must, if only to give it up.
 	kept bool
 	// While it is owned, or about to be, the fence has to be read again: another
-	// node may have taken it. asked: it is being read; twice: and once more.
-	doubted, asked, twice bool
+	// node may have taken it. twice: and once more after the reading under way.
+	doubted, twice bool
+	// The reading of the fence that is under way; 0: none. Other answers are of
+	// owners that have ended.
+	reading int
 }
 
 // ClaimEffect is what Claims wants done.
@@ -98,7 +102,10 @@ type ClaimEffect interface{ claimEffect() }
 
 type (
 	// ReadFence is answered by Claims.Fence.
-	ReadFence struct{ Partition int32 }
+	ReadFence struct {
+		Partition int32
+		Reading   int // its number
+	}
 	// Take acquires the partition exactly after Seen, and loads it; answered by
 	// Claims.Took. Ended tells that the owner before has certainly ended.
 	Take struct {
@@ -207,15 +214,20 @@ func (c *Claims) Wake() (at time.Duration, found bool) {
 	return at, found
 }
 
-// Fence is the answer to ReadFence.
-func (c *Claims) Fence(now time.Duration, p int32, f persistence.Fence, err error) []ClaimEffect {
+// Fence is the answer to the ReadFence of that number. It is confirmed when the
+// owner that runs here was found in it: that may act on what was certain before
+// the reading began.
+func (c *Claims) Fence(now time.Duration, p int32, reading int, f persistence.Fence, err error) (confirmed bool, effects []ClaimEffect) {
 	c.begin()
 	k := &c.claims[p]
+	if reading != k.reading {
+		return false, c.proceed(now)
+	}
+	k.reading = 0
 	holder := persistence.Owner{Node: f.Owner, Incarnation: f.Incarnation}
 	switch {
-	case k.asked:
-		c.recheck(now, p, holder, err)
-	case k.is != Reading:
+	case k.is == Owned:
+		confirmed = c.recheck(now, p, holder, err)
 	case err != nil:
 		k.is, k.at = Wanted, now+c.cfg.Pause
 	case !k.ours && holder != c.cfg.Self:
@@ -223,25 +235,23 @@ func (c *Claims) Fence(now time.Duration, p int32, f persistence.Fence, err erro
 	default:
 		c.judge(now, p, f, holder)
 	}
-	return c.proceed(now)
+	return confirmed, c.proceed(now)
 }
 
-// recheck ends a doubt.
-func (c *Claims) recheck(now time.Duration, p int32, holder persistence.Owner, err error) {
+// recheck ends a doubt, unless another one has come up since.
+func (c *Claims) recheck(now time.Duration, p int32, holder persistence.Owner, err error) (confirmed bool) {
 	k := &c.claims[p]
-	k.asked = false
 	switch {
-	case k.is != Owned:
-		k.doubted = false
 	case err != nil:
 		k.at = now + c.cfg.Pause
 	case holder != c.cfg.Self:
 		k.is, k.doubted = Leaving, false
 		c.emit(End{p})
 	case !k.twice:
-		k.doubted = false
+		k.doubted, confirmed = false, true
 	}
 	k.twice = false
+	return confirmed
 }
 
 // judge takes a partition whose fence was read, or waits.
@@ -288,7 +298,7 @@ func (c *Claims) Offered(now time.Duration, p int32, f persistence.Fence) (accep
 	c.begin()
 	k := &c.claims[p]
 	if c.able && c.candidate() && (k.is == Away || k.is == Wanted || k.is == Reading) {
-		k.is, accepted = Taking, true
+		k.is, k.reading, accepted = Taking, 0, true
 		c.emit(Take{p, f, true})
 	}
 	return accepted, c.proceed(now)
@@ -310,10 +320,10 @@ func (c *Claims) Yielded(now time.Duration, p int32, f persistence.Fence) []Clai
 	return c.proceed(now)
 }
 
-// Answered is the answer to Offer.
-func (c *Claims) Answered(now time.Duration, p int32, taken bool) []ClaimEffect {
+// Answered is the answer to the Offer of a fence with that epoch.
+func (c *Claims) Answered(now time.Duration, p int32, epoch int64, taken bool) []ClaimEffect {
 	c.begin()
-	if k := &c.claims[p]; k.is == Offering {
+	if k := &c.claims[p]; k.is == Offering && k.fence.Epoch == epoch {
 		k.is = Leaving
 		if taken {
 			c.emit(End{p})
@@ -329,7 +339,9 @@ func (c *Claims) Ended(now time.Duration, p int32) []ClaimEffect {
 	c.begin()
 	k := &c.claims[p]
 	asked := k.is == Leaving
-	k.doubted = false
+	if k.is != Taking {
+		k.doubted, k.twice, k.reading = false, false, 0
+	}
 	switch {
 	case k.is == Taking: // the one before; the next is on its way
 	case asked && k.ours:
@@ -371,7 +383,7 @@ func (c *Claims) doubt(now time.Duration, p int32) {
 	switch {
 	case k.is != Owned && k.is != Taking:
 	case k.doubted:
-		k.twice = k.asked
+		k.twice = k.reading != 0
 	default:
 		k.doubted, k.at = true, now
 	}
@@ -401,8 +413,7 @@ func (c *Claims) proceed(now time.Duration) []ClaimEffect {
 			k.is = Leaving
 			c.emit(Release{p, k.fence})
 		case k.is == Owned && k.doubted:
-			k.asked = true
-			c.emit(ReadFence{p})
+			c.read(p)
 		case k.is == Owned && giving < c.cfg.Gives:
 			k.is = Yielding
 			giving++
@@ -410,10 +421,16 @@ func (c *Claims) proceed(now time.Duration) []ClaimEffect {
 		case k.is == Wanted && c.able && taking < c.cfg.Takes:
 			k.is = Reading
 			taking++
-			c.emit(ReadFence{p})
+			c.read(p)
 		}
 	}
 	return c.out
+}
+
+func (c *Claims) read(p int32) {
+	c.readings++
+	c.claims[p].reading = c.readings
+	c.emit(ReadFence{p, c.readings})
 }
 
 // due tells whether something is done when its time comes.
@@ -422,7 +439,7 @@ func (k *claim) due() bool {
 	case Wanted, Offering:
 		return true
 	case Owned:
-		return k.doubted && !k.asked || !k.doubted && !k.ours
+		return k.doubted && k.reading == 0 || !k.doubted && !k.ours
 	}
 	return false
 }

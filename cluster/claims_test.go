@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -189,7 +190,10 @@ func (n *claimsNode) carry(effects []ClaimEffect) {
 		switch e := e.(type) {
 		case ReadFence:
 			f, err := w.fences[e.Partition], w.failure()
-			w.later(n, w.upTo(30*time.Millisecond), func() { n.carry(n.claims.Fence(w.now, e.Partition, f, err)) })
+			w.later(n, w.upTo(30*time.Millisecond), func() {
+				_, effects := n.claims.Fence(w.now, e.Partition, e.Reading, f, err)
+				n.carry(effects)
+			})
 		case Take:
 			n.take(e)
 		case Yield:
@@ -225,13 +229,19 @@ func (w *claimsWorld) failure() error {
 func (n *claimsNode) take(e Take) {
 	w, p := n.w, e.Partition
 	w.later(n, w.upTo(30*time.Millisecond), func() {
-		if w.failure() != nil || w.fences[p] != e.Seen {
-			n.carry(n.claims.Took(w.now, p, false, errClaims))
+		doubt := !w.steady && w.r.IntN(10) == 0 // whether it was applied, nobody says
+		applied := w.fences[p] == e.Seen && w.failure() == nil && !(doubt && w.r.IntN(2) == 0)
+		if !applied {
+			n.carry(n.claims.Took(w.now, p, doubt, errClaims))
 			return
 		}
 		f := persistence.Fence{Partition: p, Epoch: e.Seen.Epoch + 1, Seq: e.Seen.Seq + 1, Owner: n.self.Node, Incarnation: n.self.Incarnation}
 		w.fences[p] = f
 		w.moves++
+		if doubt {
+			n.carry(n.claims.Took(w.now, p, true, errClaims))
+			return
+		}
 		w.later(n, w.upTo(200*time.Millisecond), func() { // loaded
 			err := w.failure()
 			if err == nil {
@@ -268,7 +278,7 @@ func (n *claimsNode) offer(e Offer) {
 		next.carry(effects)
 		w.later(n, w.upTo(60*time.Millisecond), func() {
 			taken := accepted && w.fences[e.Partition].Epoch > e.Fence.Epoch && next.owns(w.fences[e.Partition])
-			n.carry(n.claims.Answered(w.now, e.Partition, taken))
+			n.carry(n.claims.Answered(w.now, e.Partition, e.Fence.Epoch, taken))
 		})
 	})
 }
@@ -417,5 +427,131 @@ func TestClaimsMoveOnlyWhatMustMove(t *testing.T) {
 	}
 	if moved == 0 || w.moves-moves > 2*moved {
 		t.Errorf("%d partitions moved in %d acquisitions", moved, w.moves-moves)
+	}
+}
+
+// alone is the claims of one node that has beats, and of which the test is the
+// host and the store.
+type alone struct {
+	*Claims
+	t    *testing.T
+	self Member
+	now  time.Duration
+}
+
+func setupClaims(t *testing.T) *alone {
+	self := memberAt("self", here)
+	a := &alone{t: t, self: self, Claims: NewClaims(DefaultClaims(self.Owner(), 1), NewWatch(claimsSettings))}
+	a.want(a.Able(0, true))
+	return a
+}
+
+// propose says to whom the only partition is proposed.
+func (a *alone) propose(to Member) []ClaimEffect {
+	return a.See(a.now, &View{Members: []Member{a.self, to}}, []Member{to})
+}
+
+// later lets the pauses of a claim pass.
+func (a *alone) later() []ClaimEffect {
+	a.now += 2 * time.Second
+	return a.Tick(a.now)
+}
+
+// want fails unless these are the effects.
+func (a *alone) want(got []ClaimEffect, want ...ClaimEffect) {
+	a.t.Helper()
+	if !slices.EqualFunc(got, want, func(a, b ClaimEffect) bool { return reflect.DeepEqual(a, b) }) {
+		a.t.Fatalf("%+v, want %+v", got, want)
+	}
+}
+
+func (a *alone) fence(reading int, f persistence.Fence, err error) []ClaimEffect {
+	_, effects := a.Fence(a.now, 0, reading, f, err)
+	return effects
+}
+
+// holds is a fence that names a member.
+func holds(m Member, epoch int64) persistence.Fence {
+	return persistence.Fence{Epoch: epoch, Owner: m.Node, Incarnation: m.Incarnation}
+}
+
+// owned brings the partition to be owned, under epoch 1, after reading 1.
+func (a *alone) owned() {
+	a.t.Helper()
+	a.want(a.propose(a.self), ReadFence{0, 1})
+	a.want(a.fence(1, persistence.Fence{}, nil), Take{Ended: true})
+	a.want(a.Took(a.now, 0, true, nil))
+}
+
+// TestAnAnswerAboutAnEarlierOwner: it neither ends nor confirms the next one.
+func TestAnAnswerAboutAnEarlierOwner(t *testing.T) {
+	for name, of := range map[string]Member{"ours": memberAt("self", here), "another's": memberAt("other", "10.0.0.1:1")} {
+		t.Run(name, func(t *testing.T) {
+			a := setupClaims(t)
+			a.owned()
+			a.want(a.Rival(a.now, 0), ReadFence{0, 2})
+			a.want(a.Rival(a.now, 0)) // and once more after it
+			a.want(a.Ended(a.now, 0))
+			a.want(a.later(), ReadFence{0, 3})
+			a.want(a.fence(2, holds(of, 1), nil))
+			a.want(a.fence(3, persistence.Fence{}, nil), Take{Ended: true})
+			a.want(a.Able(a.now, false))
+			a.want(a.Able(a.now, true)) // it lapsed
+			a.want(a.fence(2, holds(of, 1), nil))
+			a.want(a.Took(a.now, 0, true, nil), ReadFence{0, 4})
+			if confirmed, _ := a.Fence(a.now, 0, 2, holds(of, 1), nil); confirmed || a.Is(0) != Owned {
+				t.Errorf("confirmed: %v, %v", confirmed, a.Is(0))
+			}
+			if confirmed, effects := a.Fence(a.now, 0, 4, holds(a.self, 2), nil); !confirmed || len(effects) != 0 {
+				t.Errorf("confirmed: %v, and %+v", confirmed, effects)
+			}
+		})
+	}
+}
+
+// TestAnAnswerToAnEarlierOffer does not end an owner that came after it.
+func TestAnAnswerToAnEarlierOffer(t *testing.T) {
+	a, other := setupClaims(t), memberAt("other", "10.0.0.1:1")
+	a.owned()
+	offer := func(epoch int64) {
+		t.Helper()
+		a.want(a.propose(other))
+		a.want(a.later(), Yield{0, other})
+		a.want(a.Yielded(a.now, 0, holds(a.self, epoch)), Offer{0, holds(a.self, epoch), other})
+	}
+	offer(1)
+	a.want(a.later(), Release{0, holds(a.self, 1)})
+	a.want(a.Ended(a.now, 0))
+	a.want(a.propose(a.self), ReadFence{0, 2})
+	a.want(a.fence(2, persistence.Fence{Epoch: 1}, nil), Take{Seen: persistence.Fence{Epoch: 1}, Ended: true})
+	a.want(a.Took(a.now, 0, true, nil))
+	offer(2)
+	a.want(a.Answered(a.now, 0, 1, true))
+	a.want(a.Answered(a.now, 0, 1, false))
+	a.want(a.Answered(a.now, 0, 2, true), End{0})
+}
+
+// TestATakeInDoubt: the fence is read until it does not name this node, also
+// when the partition is proposed to another one.
+func TestATakeInDoubt(t *testing.T) {
+	a, other := setupClaims(t), memberAt("other", "10.0.0.1:1")
+	a.want(a.propose(a.self), ReadFence{0, 1})
+	a.want(a.fence(1, persistence.Fence{}, nil), Take{Ended: true})
+	a.want(a.propose(other))
+	a.want(a.Took(a.now, 0, true, errClaims))
+	a.want(a.propose(other))
+	if a.Is(0) != Wanted {
+		t.Fatalf("it is %v, and may be held", a.Is(0))
+	}
+	a.want(a.later(), ReadFence{0, 2})
+	a.want(a.fence(2, persistence.Fence{}, errClaims))
+	a.want(a.later(), ReadFence{0, 3})
+	mine := holds(a.self, 1)
+	a.want(a.fence(3, mine, nil), Take{Seen: mine, Ended: true}) // to give it up
+	a.want(a.Took(a.now, 0, false, errClaims))
+	a.want(a.later(), ReadFence{0, 4})
+	a.want(a.fence(4, holds(other, 2), nil))
+	if a.Is(0) != Away || !a.Idle() {
+		t.Errorf("it is %v, and another's", a.Is(0))
 	}
 }

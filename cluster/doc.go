@@ -79,6 +79,10 @@
 // the kind, or the one that has is dead) from what may have been (it was asked,
 // and left or stayed silent).
 //
+// A process that leaves says first that it drains, which places its identities
+// elsewhere, and leaves gossip when its executions have ended: whoever waits for
+// a member that has left gives up at once.
+//
 // # What a crash leaves
 //
 //	a process           gossip misses it within 1.5 s, its routes and identities

@@ -147,6 +147,23 @@ func startKinds(props *actors.Factory, k Kinds, gone func(reason any)) (*kindsHo
 	return h, nil
 }
 
+// quiet waits until no handler has run for 100 ms, or ctx ends. Within that time
+// comes what was sent here before anybody heard that this process drains.
+func (h *kindsHost) quiet(ctx context.Context) {
+	t := time.NewTicker(20 * time.Millisecond)
+	defer t.Stop()
+	for idle := 0; idle < 5; idle++ {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		if h.busy.Load() > 0 {
+			idle = -1
+		}
+	}
+}
+
 // close waits until no handler runs, or ctx ends, and stops: what still runs
 // then has its context cancelled.
 func (h *kindsHost) close(ctx context.Context) error {
@@ -183,8 +200,7 @@ func (h *kindsHost) Receive(ctx actor.Context) {
 	case sweep:
 		h.sweep(ctx)
 	case *actor.Terminated:
-		delete(h.byName, h.byPID[m.Who.GetId()])
-		delete(h.byPID, m.Who.GetId())
+		h.terminated(m.Who)
 	}
 }
 
@@ -278,6 +294,15 @@ func (h *kindsHost) sweep(ctx actor.Context) {
 			delete(h.byName, name)
 			ctx.Poison(one.pid)
 		}
+	}
+}
+
+// terminated forgets an actor. One that was swept may have a successor already.
+func (h *kindsHost) terminated(who *actor.PID) {
+	name := h.byPID[who.GetId()]
+	delete(h.byPID, who.GetId())
+	if one := h.byName[name]; one != nil && one.pid.Equal(who) {
+		delete(h.byName, name)
 	}
 }
 

@@ -56,7 +56,9 @@ func (p *Protoactor) Viewed(v *View) { p.provider.viewed(v) }
 // system, waits, and panics.
 func (p *Protoactor) Close() { _ = p.provider.Shutdown(true) }
 
-func memberID(m Member, joins int) string { return m.Incarnation.String() + "#" + strconv.Itoa(joins) }
+func memberID(m Member, arrival int) string {
+	return m.Incarnation.String() + "#" + strconv.Itoa(arrival)
+}
 
 func splitHostPort(address string) (string, int32, error) {
 	host, text, err := net.SplitHostPort(address)

@@ -152,20 +152,26 @@ func TestAMemberThatComesBack(t *testing.T) {
 }
 
 func TestTopology(t *testing.T) {
-	joins, present := map[persistence.Owner]int{}, map[persistence.Owner]bool{}
+	seen := arrivals{at: map[persistence.Owner]int{}}
 	a := Member{Node: "a", Incarnation: uuid.New(), Address: "[::1]:70", Kinds: []string{"mail"}}
 	nowhere := Member{Node: "b", Incarnation: uuid.New()}
-	for i, want := range []string{"#1", "#1", "", "#2"} {
+	for i, want := range []string{"#1", "#1", "", "#3"} {
 		v := &View{Members: []Member{a, nowhere}}
 		if want == "" {
 			v = &View{Members: []Member{nowhere}}
 		}
-		got := topology(v, joins, present)
+		got := seen.topology(v)
 		switch {
 		case want == "" && len(got) == 0:
 		case len(got) != 1 || got[0].GetId() != a.Incarnation.String()+want || got[0].GetHost() != "::1" || got[0].GetPort() != 70 || fmt.Sprint(got[0].GetKinds()) != "[mail]":
 			t.Errorf("step %d: %v", i, got)
 		}
+	}
+	for range 100 {
+		seen.topology(&View{Members: []Member{{Node: "c", Incarnation: uuid.New(), Address: "[::1]:70"}}})
+	}
+	if len(seen.at) != 1 {
+		t.Errorf("of 101 processes that came and went %d are remembered", len(seen.at))
 	}
 }
 

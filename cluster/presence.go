@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/belfry-scheduler/belfry/actors"
@@ -31,16 +32,20 @@ type Status struct {
 	Draining bool   // takes no partitions and no deliveries any more
 	Stored   int    // the format of stored messages that it writes; 0: not known
 	ClockOff bool   // its wall clock is wrong: it owns nothing
+	// Store is the id of the cluster in its store; zero: it has no store, or has
+	// not read it yet.
+	Store uuid.UUID
 }
 
 // Peer is another process, as it is seen and as it says.
 type Peer struct {
 	Member
-	Worker   *actor.PID // nil: it has none, or did not say so yet
+	Worker   *actor.PID // nil: it has none of this store, or did not say so yet
 	Stamp    int64      // its newest BOOTTIME clock, ms
 	Draining bool
 	Stored   int // the format of stored messages that it writes; 0: it did not say
 	ClockOff bool
+	Store    uuid.UUID // the id of the cluster in its store; zero: it has none, or did not say
 	Heard    time.Time // by our own monotonic clock; zero: not yet
 }
 
@@ -182,6 +187,7 @@ func (p *Presence) look(v *View) {
 // heard takes what another process says. The first time it is answered at once:
 // that process may not have seen this one when it was told.
 func (p *Presence) heard(m *belfryv1.Presence) {
+	m = ofStore(p.Status().Store, m)
 	peer, first, changed := p.roster.heard(m, time.Now())
 	if peer == nil {
 		return
@@ -205,6 +211,9 @@ func (p *Presence) tell(to ...Member) {
 		Node: p.Self.Node, Incarnation: p.Self.Incarnation[:], Number: p.number,
 		Owned: p.Routes.Owned(), Partitions: int32(p.Routes.Partitions()),
 		Worker: s.Worker, Stamp: s.Stamp, Draining: s.Draining, Format: int32(s.Stored), ClockOff: s.ClockOff,
+	}
+	if s.Store != uuid.Nil {
+		m.Store = s.Store[:]
 	}
 	for _, member := range to {
 		p.send(actor.NewPID(member.Address, NodeActor), m)

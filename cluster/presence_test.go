@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -76,6 +77,7 @@ func TestRosterTellsNewsFromStamps(t *testing.T) {
 		{&belfryv1.Presence{Stamp: 7, Worker: "worker-1", Draining: true, Format: 2}, true},
 		{&belfryv1.Presence{Stamp: 7, Worker: "worker-1", Draining: true, Format: 2, ClockOff: true}, true},
 		{&belfryv1.Presence{Stamp: 7}, true},
+		{&belfryv1.Presence{Stamp: 7, Store: a.Incarnation[:]}, true},
 	} {
 		step.msg.Node, step.msg.Incarnation, step.msg.Number = a.Node, a.Incarnation[:], int64(i+1)
 		if _, _, changed := r.heard(step.msg, time.Now()); changed != step.want {
@@ -205,6 +207,59 @@ func TestPresence(t *testing.T) {
 			t.Errorf("the owner of 3 is %v, of %v", s.routes[2].Owner(3), s.ps[2].Peers())
 		}
 	})
+}
+
+// TestPresenceOfAnotherStore: its partitions have the same numbers and are not
+// ours, and its worker knows nothing of our jobs.
+func TestPresenceOfAnotherStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSociety(t, 4)
+		one, two := uuid.New(), uuid.New()
+		for i, store := range []uuid.UUID{one, one, two, uuid.Nil} { // the last is a client
+			s.set(i, Status{Worker: "worker", Store: store})
+		}
+		s.meet()
+		own(s, 0, 3, 7)
+		own(s, 2, 3, 9)
+		own(s, 2, 4, 9)
+		time.Sleep(coalesce)
+		synctest.Wait()
+		if want := OwnerPID(s.members[0].Address, 3, 7); !want.Equal(s.routes[1].Owner(3)) || s.routes[1].Ready() != 1 {
+			t.Errorf("the owner of 3 is %v, and %d are known", s.routes[1].Owner(3), s.routes[1].Ready())
+		}
+		if s.routes[3].Ready() != 2 {
+			t.Errorf("the client knows %d owners", s.routes[3].Ready())
+		}
+		for i, p := range s.ps[1].Peers() { // a, c, d
+			if want := []uuid.UUID{one, two, uuid.Nil}[i]; p.Store != want || (p.Worker != nil) != (p.Node != "c") || p.Heard.IsZero() {
+				t.Errorf("peer %+v", p)
+			}
+		}
+		s.set(2, Status{Worker: "worker", Store: one}) // it has read the right one
+		time.Sleep(coalesce)
+		synctest.Wait()
+		if want := OwnerPID(s.members[2].Address, 3, 9); !want.Equal(s.routes[1].Owner(3)) || s.ps[1].Peers()[1].Worker == nil {
+			t.Errorf("the owner of 3 is %v, among %+v", s.routes[1].Owner(3), s.ps[1].Peers())
+		}
+	})
+}
+
+// TestANumberOfAnotherStore: only ours says how many partitions there are.
+func TestANumberOfAnotherStore(t *testing.T) {
+	ours, theirs := uuid.New(), uuid.New()
+	for _, test := range []struct {
+		ours, theirs uuid.UUID
+		want         int32
+	}{{ours, ours, 16}, {ours, theirs, 0}, {uuid.Nil, theirs, 16}, {ours, uuid.Nil, 16}} {
+		m := owns(3, 1)
+		if m.Worker = "worker"; test.theirs != uuid.Nil {
+			m.Store = test.theirs[:]
+		}
+		got := ofStore(test.ours, m)
+		if got.GetPartitions() != test.want || (len(got.GetOwned()) == 1) != (test.want == 16) || (got.GetWorker() == "worker") != (test.want == 16) {
+			t.Errorf("%s to %s: %v", test.theirs, test.ours, got)
+		}
+	}
 }
 
 // TestPresenceThroughLosses: most presences are lost, some come twice, and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/remote"
@@ -44,8 +45,10 @@ type Process struct {
 	Services   *Services
 	Protoactor *Protoactor
 
-	kinds  *kindsHost // nil: it hosts none
-	viewed func(*View)
+	kinds   *kindsHost // nil: it hosts none
+	viewed  func(*View)
+	leaving atomic.Bool
+	log     *slog.Logger
 }
 
 // Join makes this process a member. The actors that others know by name are
@@ -54,7 +57,7 @@ type Process struct {
 // again on an error.
 func Join(ctx context.Context, cfg ProcessConfig) (_ *Process, err error) {
 	cfg.setDefaults()
-	p := &Process{Self: cfg.Self, Routes: cfg.Routes, viewed: cfg.Viewed}
+	p := &Process{Self: cfg.Self, Routes: cfg.Routes, viewed: cfg.Viewed, log: cfg.Log}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("join the cluster: %w", errors.Join(err, p.stop(context.Background())))
@@ -78,13 +81,14 @@ func Join(ctx context.Context, cfg ProcessConfig) (_ *Process, err error) {
 			return nil, err
 		}
 	}
-	cfg.Presence.Self, cfg.Presence.Routes = p.Self, p.Routes
-	if p.Presence, err = StartPresence(cfg.Props, cfg.Presence, gone); err != nil {
+	if p.Presence, err = StartPresence(cfg.Props, p.presence(cfg.Presence), gone); err != nil {
 		return nil, err
 	}
 	cfg.Members.Self, cfg.Members.Changed = p.Self, p.changed
-	p.Members, err = JoinMembers(ctx, cfg.Members)
-	return p, err
+	if p.Members, err = JoinMembers(ctx, cfg.Members); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (c *ProcessConfig) setDefaults() {
@@ -102,6 +106,26 @@ func (c *ProcessConfig) setDefaults() {
 	}
 }
 
+// presence says that the process drains once it leaves, and tells the services
+// of others that do. Changed does not come before the first view, and that not
+// before Join has set what it reads.
+func (p *Process) presence(cfg PresenceConfig) PresenceConfig {
+	status, changed := cfg.Status, cfg.Changed
+	cfg.Self, cfg.Routes = p.Self, p.Routes
+	cfg.Status = func() Status {
+		s := status()
+		s.Draining = s.Draining || p.leaving.Load()
+		return s
+	}
+	cfg.Changed = func() {
+		p.Services.Heard(p.Presence.Peers())
+		if changed != nil {
+			changed()
+		}
+	}
+	return cfg
+}
+
 // changed tells every part of a new view.
 func (p *Process) changed(v *View) {
 	p.Presence.Viewed(v)
@@ -110,18 +134,28 @@ func (p *Process) changed(v *View) {
 	p.viewed(v)
 }
 
-// Leave tells the others that this process goes, lets its handlers end until ctx
-// does, and stops.
+// Leave tells the others that this process drains, lets its handlers end until
+// ctx does, and only then leaves and stops: nobody waits for the answer of one
+// that has left. That the others are not told in time is no error: they miss it
+// a second or two later.
 func (p *Process) Leave(ctx context.Context) error {
-	left := p.Members.Leave(grace(ctx))
-	return errors.Join(left, p.stop(ctx))
+	p.leaving.Store(true)
+	p.Presence.Announce()
+	if p.kinds != nil {
+		p.kinds.quiet(ctx)
+	}
+	if err := p.Members.Leave(grace(ctx)); err != nil {
+		p.log.Warn("tell the others that this process leaves", "err", err)
+	}
+	return p.stop(ctx)
 }
 
-// grace is the time that ctx leaves for a step.
+// grace is the time that ctx leaves for a step. It is never 0, which memberlist
+// takes for no bound.
 func grace(ctx context.Context) time.Duration {
-	const most = 2 * time.Second
+	const least, most = time.Millisecond, 2 * time.Second
 	if until, ok := ctx.Deadline(); ok {
-		return min(max(time.Until(until), 0), most)
+		return min(max(time.Until(until), least), most)
 	}
 	return most
 }

@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -45,8 +47,9 @@ func TestMain(m *testing.M) {
 }
 
 type nodeConfig struct {
-	Node string
-	Join []string
+	Node   string
+	Join   []string
+	Gossip string // "": a free port
 }
 
 type order struct {
@@ -84,18 +87,18 @@ func runNode(text string) error {
 	p, err := Join(context.Background(), ProcessConfig{
 		Self:     Member{Node: cfg.Node, Incarnation: uuid.New(), Started: time.Now().UnixMilli(), Roles: Roles{Scheduler}},
 		Wire:     wire.Config{Listen: "127.0.0.1:0", Cluster: "test", Log: log},
-		Members:  MembersConfig{Listen: "127.0.0.1:0", Join: cfg.Join, Label: "test", Log: log, Rejoin: time.Second},
+		Members:  MembersConfig{Listen: cmp.Or(cfg.Gossip, "127.0.0.1:0"), Join: cfg.Join, Label: "test", Log: log, Rejoin: time.Second},
 		Presence: PresenceConfig{Every: every, Status: func() Status { return Status{} }},
 		Kinds: Kinds{Handlers: map[string]Handler{"where": func(context.Context, Execution) error {
 			return errors.New(cfg.Node)
 		}}},
 		Routes: NewRoutes(system, 16), Props: actors.NewFactory(system, log, actors.NewMetrics(nil)), Log: log,
 	})
+	out := json.NewEncoder(os.Stdout)
 	if err != nil {
-		return err
+		return out.Encode(report{Err: err.Error(), Who: fmt.Sprintf("%v", p)})
 	}
 	n := &testNode{Process: p, name: cfg.Node, root: system.Root, gone: map[int32]*atomic.Bool{}}
-	out := json.NewEncoder(os.Stdout)
 	if err := out.Encode(report{Gossip: p.Members.Gossip()}); err != nil {
 		return err
 	}
@@ -206,7 +209,14 @@ type nodeProcess struct {
 
 func startNode(t *testing.T, name string, join ...string) *nodeProcess {
 	t.Helper()
-	cfg, err := json.Marshal(nodeConfig{name, join})
+	n := startProcess(t, nodeConfig{Node: name, Join: join})
+	n.gossip = n.answer().Gossip
+	return n
+}
+
+func startProcess(t *testing.T, config nodeConfig) *nodeProcess {
+	t.Helper()
+	cfg, err := json.Marshal(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,9 +233,8 @@ func startNode(t *testing.T, name string, join ...string) *nodeProcess {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	n := &nodeProcess{t: t, name: name, cmd: cmd, in: in, out: json.NewDecoder(out)}
+	n := &nodeProcess{t: t, name: config.Node, cmd: cmd, in: in, out: json.NewDecoder(out)}
 	t.Cleanup(n.kill)
-	n.gossip = n.answer().Gossip
 	return n
 }
 
@@ -322,7 +331,7 @@ func TestThreeProcesses(t *testing.T) {
 	c.do(order{Op: "members", Members: 3})
 	is(c, order{Op: "ask"}, "a")
 
-	clientOf(t, a)
+	clientOf(t, a, b)
 	a.do(order{Op: "members", Members: 3})
 	a.tell(order{Op: "perform", Kind: "echo", Identity: "x"})
 	if r := a.answer(); !r.NotSent {
@@ -332,12 +341,45 @@ func TestThreeProcesses(t *testing.T) {
 	a.do(order{Op: "members", Members: 2})
 }
 
-// clientOf joins as a client beside a node that owns partition 3, and leaves.
-func clientOf(t *testing.T, n *nodeProcess) {
+// TestJoinThatFails makes no process, whose parts would not be there.
+func TestJoinThatFails(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	r := startProcess(t, nodeConfig{Node: "a", Gossip: taken.Addr().String()}).answer()
+	if r.Err == "" || r.Who != "<nil>" {
+		t.Errorf("error %q, process %s", r.Err, r.Who)
+	}
+}
+
+func TestGrace(t *testing.T) {
+	ended, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if got := grace(ended); got != time.Millisecond {
+		t.Errorf("%s after the end", got)
+	}
+	if got := grace(t.Context()); got != 2*time.Second {
+		t.Errorf("%s without an end", got)
+	}
+}
+
+// clientOf joins as a client beside a node n that owns partition 3, and leaves
+// while it runs something for it, and other is told to give it more.
+func clientOf(t *testing.T, n, other *nodeProcess) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	handle := func(_ context.Context, e Execution) error {
+		if e.Identity == "slow" {
+			close(begun)
+			<-release
+		}
+		return errors.New("echo " + e.Identity)
+	}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	client, err := Connect(t.Context(), ClientConfig{
 		Name: "client", Cluster: "test", Join: []string{n.gossip}, Log: log,
-		Kinds: Kinds{Handlers: map[string]Handler{"echo": func(_ context.Context, e Execution) error { return errors.New("echo " + e.Identity) }}},
+		Kinds: Kinds{Handlers: map[string]Handler{"echo": handle}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -353,7 +395,28 @@ func clientOf(t *testing.T, n *nodeProcess) {
 	if r := n.do(order{Op: "perform", Kind: "echo", Identity: "x"}); r.Who != "echo x" {
 		t.Errorf("performed: %+v", r)
 	}
-	if err := client.Close(t.Context()); err != nil {
+	other.do(order{Op: "members", Members: 4})
+	n.tell(order{Op: "perform", Kind: "echo", Identity: "slow"})
+	<-begun
+	closed := make(chan error)
+	go func() { closed <- client.Close(t.Context()) }()
+	more, soon := report{Who: "echo x"}, within(t, 20*time.Second)
+	for more.Who == "echo x" && soon.Err() == nil {
+		other.tell(order{Op: "perform", Kind: "echo", Identity: "x"})
+		more = other.answer()
+	}
+	if !more.NotSent {
+		t.Errorf("from a client that leaves: %+v", more)
+	}
+	other.tell(order{Op: "members", Members: 3, Timeout: time.Second})
+	if r := other.answer(); r.Err == "" {
+		t.Error("the client has left, and still runs something")
+	}
+	close(release)
+	if r := n.answer(); r.Who != "echo slow" {
+		t.Errorf("what ran when the client left: %+v", r)
+	}
+	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 }

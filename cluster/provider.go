@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -12,8 +13,8 @@ import (
 // provider tells protoactor's cluster of the members that gossip sees.
 //
 // protoactor blocks a member that has left for ever, by its id. One that was
-// paused, or cut off, leaves and comes back; so an id is the incarnation and how
-// often this process saw it join.
+// paused, or cut off, leaves and comes back; so an id is the incarnation and a
+// number that grows with each join that this process sees.
 type provider struct {
 	views chan *View // holds the newest one that is not applied yet
 	stop  chan struct{}
@@ -58,36 +59,40 @@ func (p *provider) Shutdown(bool) error {
 }
 
 func (p *provider) apply(update func(pa.Members)) {
-	joins, present := map[persistence.Owner]int{}, map[persistence.Owner]bool{}
+	a := arrivals{at: map[persistence.Owner]int{}}
 	for {
 		select {
 		case v := <-p.views:
-			update(topology(v, joins, present))
+			update(a.topology(v))
 		case <-p.stop:
 			return
 		}
 	}
 }
 
-// topology is a view in protoactor's form. It counts in joins how often each
-// member came, and leaves in present who is there.
-func topology(v *View, joins map[persistence.Owner]int, present map[persistence.Owner]bool) pa.Members {
+// arrivals numbers the joins of members.
+type arrivals struct {
+	last int
+	at   map[persistence.Owner]int // of those who are there
+}
+
+// topology is a view in protoactor's form.
+func (a *arrivals) topology(v *View) pa.Members {
 	out := make(pa.Members, 0, len(v.Members))
 	for _, m := range v.Members {
-		if !present[m.Owner()] {
-			present[m.Owner()] = true
-			joins[m.Owner()]++
+		if a.at[m.Owner()] == 0 {
+			a.last++
+			a.at[m.Owner()] = a.last
 		}
 		host, port, err := splitHostPort(m.Address)
 		if err != nil {
 			continue // it has no actors that anybody could reach
 		}
-		out = append(out, &pa.Member{Id: memberID(m, joins[m.Owner()]), Host: host, Port: port, Kinds: slices.Clone(m.Kinds)})
+		out = append(out, &pa.Member{Id: memberID(m, a.at[m.Owner()]), Host: host, Port: port, Kinds: slices.Clone(m.Kinds)})
 	}
-	for owner := range present {
-		if _, here := v.Find(owner); !here {
-			delete(present, owner)
-		}
-	}
+	maps.DeleteFunc(a.at, func(o persistence.Owner, _ int) bool {
+		_, here := v.Find(o)
+		return !here
+	})
 	return out
 }

@@ -52,6 +52,10 @@ func (s Settings) Every() time.Duration { return s.ttl() / 6 }
 // TTL less the Margin.
 func (s Settings) Trust() time.Duration { return s.ttl() - Margin }
 
+// Silence is how long another process may say nothing before what is sent to it
+// is taken to be lost: a TTL.
+func (s Settings) Silence() time.Duration { return s.ttl() }
+
 // patience is how long a beat may be unanswered before it is sent again.
 func (s Settings) patience() time.Duration { return min(300*time.Millisecond, s.Every()) }
 

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -134,7 +135,7 @@ func TestAskGoesOn(t *testing.T) {
 			}
 			msg := test.msg
 			if msg == nil {
-				msg = &belfryv1.Describe{JobId: "x"}
+				msg = &belfryv1.Describe{JobId: jobIn(3)}
 			}
 			s.ask(within(t, 10*time.Second), 3, msg)
 			if test.gone {
@@ -156,6 +157,15 @@ func TestAskGoesOn(t *testing.T) {
 				t.Errorf("answer %v", r.answer)
 			}
 		})
+	}
+}
+
+// jobIn is the id of a job in one of 16 partitions.
+func jobIn(partition int32) string {
+	for i := 0; ; i++ {
+		if id := fmt.Sprint("job", i); job.PartitionOf(id, 16) == partition {
+			return id
+		}
 	}
 }
 

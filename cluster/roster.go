@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/belfry-scheduler/belfry/persistence"
 
@@ -57,15 +58,34 @@ func (r roster) heard(m *belfryv1.Presence, now time.Time) (peer *Peer, first, c
 	was, first := e.Peer, e.number == 0
 	e.number, e.Heard = m.GetNumber(), now
 	e.Stamp = max(e.Stamp, m.GetStamp())
-	e.Draining, e.Stored, e.ClockOff = m.GetDraining(), int(m.GetFormat()), m.GetClockOff()
+	e.Draining, e.Stored, e.ClockOff, e.Store = m.GetDraining(), int(m.GetFormat()), m.GetClockOff(), storeOf(m)
 	switch id := m.GetWorker(); {
 	case id == "":
 		e.Worker = nil
 	case e.Worker.GetId() != id:
 		e.Worker = actor.NewPID(e.Address, id)
 	}
-	changed = first || was.Worker != e.Worker || was.Draining != e.Draining || was.Stored != e.Stored || was.ClockOff != e.ClockOff
+	changed = first || was.Worker != e.Worker || was.Draining != e.Draining || was.Stored != e.Stored || was.ClockOff != e.ClockOff || was.Store != e.Store
 	return &e.Peer, first, changed
+}
+
+// ofStore is what a presence means to a process with a store. What another store's
+// process owns and does is of other jobs, under the same numbers. A process
+// without a store believes all.
+func ofStore(store uuid.UUID, m *belfryv1.Presence) *belfryv1.Presence {
+	if theirs := storeOf(m); store == uuid.Nil || theirs == uuid.Nil || theirs == store {
+		return m
+	}
+	m = proto.Clone(m).(*belfryv1.Presence)
+	m.Owned, m.Partitions, m.Worker = nil, 0, ""
+	return m
+}
+
+// storeOf is the store of whoever sent a presence; zero: none, or none that
+// can be read.
+func storeOf(m *belfryv1.Presence) uuid.UUID {
+	id, _ := uuid.FromBytes(m.GetStore())
+	return id
 }
 
 // others are all its members, in no order.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
@@ -24,25 +27,48 @@ import (
 type Services struct {
 	calls *calls
 	view  atomic.Pointer[watched]
+	mu    sync.Mutex         // one change of view at a time
 	under singleflight.Group // Activates
 }
 
-// watched is a view, and the end of its time.
+// watched is a view, what its members say, and the end of its time.
 type watched struct {
 	*View
-	over chan struct{} // closed when there is another
+	draining map[persistence.Owner]bool // they get nothing new
+	over     chan struct{}              // closed when there is another
 }
 
 // NewServices knows no member until Viewed.
 func NewServices(system *actor.ActorSystem) *Services {
 	s := &Services{calls: newCalls(system, maxUnanswered)}
-	s.view.Store(&watched{&View{}, make(chan struct{})})
+	s.view.Store(&watched{View: &View{}, over: make(chan struct{})})
 	return s
 }
 
 // Viewed tells it the newest view.
 func (s *Services) Viewed(v *View) {
-	was := s.view.Swap(&watched{v, make(chan struct{})})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change(v, s.view.Load().draining)
+}
+
+// Heard tells it what the other members say.
+func (s *Services) Heard(peers []Peer) {
+	draining := map[persistence.Owner]bool{}
+	for _, p := range peers {
+		if p.Draining {
+			draining[p.Owner()] = true
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was := s.view.Load(); !maps.Equal(was.draining, draining) {
+		s.change(was.View, draining)
+	}
+}
+
+func (s *Services) change(v *View, draining map[persistence.Owner]bool) {
+	was := s.view.Swap(&watched{v, draining, make(chan struct{})})
 	close(was.over)
 }
 
@@ -98,15 +124,15 @@ type place struct{ kind, identity string }
 func (p place) String() string { return fmt.Sprintf("%s %q", p.kind, p.identity) }
 
 func noMember(at place) error {
-	return fmt.Errorf("%w: no member of the cluster hosts the kind %q", job.ErrNotSent, at.kind)
+	return fmt.Errorf("%w: no member of the cluster hosts the kind %q, or each is about to leave", job.ErrNotSent, at.kind)
 }
 
-// place is the member that hosts an identity, if any hosts its kind.
+// place is the member that hosts an identity, if any that stays hosts its kind.
 func (v *watched) place(at place) (Member, bool) {
 	var hosts []Member
 	var names []string
 	for _, m := range v.Members {
-		if slices.Contains(m.Kinds, at.kind) {
+		if slices.Contains(m.Kinds, at.kind) && !v.draining[m.Owner()] {
 			hosts, names = append(hosts, m), append(names, m.Node)
 		}
 	}

@@ -147,6 +147,59 @@ func TestPerformIsPlaced(t *testing.T) {
 	}
 }
 
+// TestAMemberThatDrains gets nothing new, and is waited for all the same.
+func TestAMemberThatDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, release := make(chan string, 10), make(chan struct{})
+		s := setupKinds(t, func(node string) Kinds {
+			return Kinds{Handlers: map[string]Handler{"mail": func(_ context.Context, e Execution) error {
+				begun <- node
+				if node == "a" {
+					<-release
+				}
+				return nil
+			}}}
+		})
+		identity := s.identityAt("a")
+		result := make(chan error)
+		go func() {
+			_, err := s.services.Perform(within(t, time.Minute), mail(identity))
+			result <- err
+		}()
+		<-begun
+		drains := Peer{Member: s.members["a"], Draining: true}
+		s.services.Heard([]Peer{drains, {Member: s.members["b"]}})
+		s.see("a", "b") // a later view does not change what was heard
+		if _, err := s.services.Perform(within(t, time.Minute), mail(identity)); err != nil || <-begun != "b" {
+			t.Errorf("beside a member that drains: %v", err)
+		}
+		s.see("a")
+		if _, err := s.services.Perform(within(t, time.Minute), mail(identity)); !errors.Is(err, job.ErrNotSent) {
+			t.Errorf("with none but a member that drains: %v", err)
+		}
+		rests := make(chan struct{})
+		go func() {
+			s.hosts["a"].quiet(t.Context())
+			close(rests)
+		}()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if isClosed(rests) {
+			t.Error("it does not wait for what runs")
+		}
+		close(release)
+		if err := <-result; err != nil {
+			t.Errorf("what ran: %v", err)
+		}
+		<-rests
+		s.services.Heard([]Peer{{Member: s.members["a"]}}) // it has changed its mind
+		if _, err := s.services.Perform(within(t, time.Minute), mail(identity)); err != nil {
+			t.Error(err)
+		}
+		s.close(t)
+	})
+}
+
 // TestPerformWithoutAnswer: what is certain, and what is not.
 func TestPerformWithoutAnswer(t *testing.T) {
 	type call struct {
@@ -334,6 +387,48 @@ func TestAnIdleActorIsStopped(t *testing.T) {
 		if _, err := s.services.try(t.Context(), pid, s.members["a"], &belfryv1.Describe{}); !errors.Is(err, errDeadLetter) {
 			t.Errorf("the idle one is there: %v", err)
 		}
+		ask("x 2")
+		s.close(t)
+	})
+}
+
+// TestTheEndOfAnIdleActor comes late, when there is another one, which stays.
+func TestTheEndOfAnIdleActor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var made atomic.Int32
+		begun, release := make(chan struct{}), make(chan struct{})
+		s := setupKinds(t, func(string) Kinds {
+			return Kinds{Idle: time.Minute, Actors: map[string]func(string) actor.Actor{"echo": func(identity string) actor.Actor {
+				e := echo{identity, made.Add(1)}
+				return actor.ReceiveFunc(func(ctx actor.Context) {
+					if _, slow := ctx.Message().(*belfryv1.Perform); slow {
+						close(begun)
+						<-release
+					}
+					e.Receive(ctx)
+				})
+			}}}
+		})
+		ask := func(want string) {
+			t.Helper()
+			answer, err := s.services.Ask(t.Context(), "echo", "x", &belfryv1.Describe{})
+			if got := who(t, answer, err); got != want {
+				t.Errorf("%q answers, want %q", got, want)
+			}
+		}
+		result := make(chan error)
+		go func() {
+			_, err := s.services.Perform(within(t, time.Hour), &belfryv1.Perform{Kind: "echo", Identity: "x"})
+			result <- err
+		}()
+		<-begun
+		time.Sleep(2 * time.Minute) // it is swept
+		ask("x 2")
+		close(release)
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait() // it has ended
 		ask("x 2")
 		s.close(t)
 	})

@@ -139,21 +139,24 @@ func (w *Watch) decides(at time.Duration) time.Duration {
 	return w.began + readings*every + w.took
 }
 
-// Live tells whether work may be sent to a process: it is among the members and
-// its beat has moved within a TTL. While readings fail that stays as it was:
-// who calls a worker dead repeats what it had.
-func (w *Watch) Live(o persistence.Owner, view *View) bool {
+// Knows tells whether a row of a process was ever seen.
+func (w *Watch) Knows(o persistence.Owner) bool {
 	s := w.seen[o]
-	if s == nil || s.n == 0 || s.still >= w.set.ttl() {
-		return false
-	}
-	_, known := view.Find(o)
-	return known
+	return s != nil && s.n > 0
 }
 
-// Still tells whether the beat of a process was seen to stand still for a TTL:
-// others take what it owns, and it is to be given nothing.
-func (w *Watch) Still(o persistence.Owner) bool {
+// Live tells whether work may be with a process, or go to it: its beat has moved
+// within a TTL; or, if the members do not know it, within the time of two beats,
+// since gossip alone may err. While readings fail that stays as it was: who calls
+// a worker dead repeats what it had.
+func (w *Watch) Live(o persistence.Owner, view *View) bool {
 	s := w.seen[o]
-	return s != nil && s.still >= w.set.ttl()
+	if s == nil || s.n == 0 {
+		return false
+	}
+	need := w.set.ttl()
+	if _, known := view.Find(o); !known {
+		need = 2 * w.set.Every()
+	}
+	return s.still < need
 }

@@ -314,31 +314,11 @@ func TestLive(t *testing.T) {
 	}
 	o.read(1, n)
 	o.gone(n)
+	if !o.Live(n, o.view) {
+		t.Error("it is not live by the word of gossip alone, though it beats")
+	}
+	o.read(3)
 	if o.Live(n, o.view) {
-		t.Error("it is live though the members declared it dead")
-	}
-}
-
-// TestStill: only what was seen to stand still for a TTL does, whether the
-// members know it or not.
-func TestStill(t *testing.T) {
-	o := newObserver(t)
-	n := o.node("a")
-	if o.Still(n) {
-		t.Error("it stands still before it was seen")
-	}
-	o.read(1, n)
-	o.read(6)
-	o.now += time.Hour
-	if o.Still(n) {
-		t.Error("it stands still after 2.99 s, and an hour without readings")
-	}
-	o.read(2)
-	if !o.Still(n) {
-		t.Error("it does not stand still after a TTL")
-	}
-	o.read(1, n)
-	if o.Still(n) {
-		t.Error("it stands still though it moved")
+		t.Error("it is live though the members declared it dead, and beats are missing")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -26,6 +28,7 @@ type chunk struct {
 type importLine struct {
 	chunk  *chunk
 	cmd    *belfryv1.Command
+	size   int              // of cmd, in bytes
 	result api.ImportResult // Line 0: nothing to say
 }
 
@@ -104,5 +107,6 @@ func (im *importer) parseLine(l *importLine, text []byte, now time.Time) error {
 		Id: im.name + "-" + strconv.FormatInt(l.result.Line, 36), JobId: req.JobID,
 		Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: reg.spec, Paused: reg.paused, RunPast: reg.runPast}},
 	}
+	l.size = proto.Size(l.cmd)
 	return nil
 }

@@ -24,7 +24,8 @@ import (
 // at once.
 const (
 	chunkLines  = 128
-	maxBatch    = 256 // commands that an owner is asked at once
+	maxBatch    = 256     // commands that an owner is asked at once
+	batchBytes  = 1 << 20 // and of them, but always one command: a transport takes 4 MiB
 	waveLines   = 8192
 	waveAge     = 100 * time.Millisecond // of the oldest line that waits
 	wavePause   = 5 * time.Millisecond   // without a new line: the sender waits for answers
@@ -35,7 +36,7 @@ const (
 // importJobs is POST /v1/jobs:import.
 //
 //	read ─▶ chunk ─▶ parse, in parallel ─▶ in order: lanes, one a partition
-//	                                                     │ Commands of ≤ 256
+//	                                                     │ Commands of ≤ 256, ≤ 1 MiB
 //	write ◀─ outbox ◀─ in order, when the whole chunk is answered
 //
 // Lines for one partition, so also lines for one job, are sent in their order.

@@ -114,6 +114,48 @@ func TestImportKeepsOrder(t *testing.T) {
 	}
 }
 
+// TestImportBatchesFitAMessage: jobs with large bodies go to their owner in
+// messages that a transport takes, each line once and in order.
+func TestImportBatchesFitAMessage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	im := &importer{g: b.gw, ctx: t.Context(), name: "i"}
+	large := `{"job_id":"a","schedule_expr":"0 6 * * *","target":{"http":{"url":"https://example.com/hook","body":"` + strings.Repeat("x", 60<<10) + `"}}}`
+	ch := newChunk(1)
+	for i := range 2*maxBatch + 40 {
+		line := importLineOf("a", "")
+		if i >= maxBatch && i < maxBatch+40 {
+			line = large
+		}
+		ch.add([]byte(line))
+	}
+	im.parse(ch)
+	la := lane{queue: ch.commands(nil)}
+	taken := 0
+	for batch := la.next(); len(batch) > 0; batch = la.next() {
+		cmds := &belfryv1.Commands{}
+		for _, l := range batch {
+			if l != &ch.lines[taken] {
+				t.Fatalf("line %d is not the next", l.result.Line)
+			}
+			taken++
+			cmds.Commands = append(cmds.Commands, l.cmd)
+		}
+		if n := proto.Size(cmds); n > batchBytes*11/10 || len(batch) > maxBatch {
+			t.Errorf("%d commands in %d bytes", len(batch), n)
+		}
+	}
+	if taken != len(ch.lines) {
+		t.Errorf("%d of %d lines are taken", taken, len(ch.lines))
+	}
+	la.queue = []*importLine{{size: 2 * batchBytes}, {size: 1}}
+	for i, want := range []int{1, 1, 0} {
+		if n := len(la.next()); n != want || la.busy != (want > 0) {
+			t.Errorf("batch %d: %d commands, busy: %t", i, n, la.busy)
+		}
+	}
+}
+
 // An answer comes while the client still sends: it may wait for one before it
 // goes on.
 func TestImportAnswersWhileItReads(t *testing.T) {

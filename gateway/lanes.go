@@ -116,17 +116,28 @@ func (im *importer) release(wave []*importLine) {
 func (im *importer) drive(partition int32) {
 	la := &im.lanes[partition]
 	for {
-		la.mu.Lock()
-		n := min(len(la.queue), maxBatch)
-		batch := la.queue[:n:n]
-		la.queue = la.queue[n:]
-		la.busy = n > 0
-		la.mu.Unlock()
-		if n == 0 {
+		batch := la.next()
+		if len(batch) == 0 {
 			return
 		}
 		im.deliver(partition, batch)
 	}
+}
+
+// next takes a batch out of the queue; when there is none the lane rests.
+func (la *lane) next() []*importLine {
+	la.mu.Lock()
+	defer la.mu.Unlock()
+	n, size := 0, 0
+	for ; n < min(len(la.queue), maxBatch); n++ {
+		if size += la.queue[n].size; n > 0 && size > batchBytes {
+			break
+		}
+	}
+	batch := la.queue[:n:n]
+	la.queue = la.queue[n:]
+	la.busy = n > 0
+	return batch
 }
 
 // deliver sends a batch until each of its lines has a result. What an owner

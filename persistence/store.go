@@ -90,8 +90,10 @@ type Beats interface {
 	// beat, or is gone; job.ErrUnavailable, after which the beat may have moved.
 	Beat(ctx context.Context, b Beat) error
 	// Beats returns the rows of all nodes, stopped ones included until they are
-	// forgotten, or have not moved for a day.
-	Beats(ctx context.Context) ([]Beat, error)
+	// forgotten, or have not moved for a day. While a part of the database is
+	// silent these may be only those of the nodes named, and of those found
+	// before: a caller names all nodes that it knows.
+	Beats(ctx context.Context, names ...string) ([]Beat, error)
 	// Forget removes the row of a node that has stopped for good.
 	Forget(ctx context.Context, o Owner) error
 }

@@ -70,9 +70,12 @@ type (
 	stored struct{ event Event }
 	poke   struct{} // the clock was stepped, or the process stood still
 
-	workersChanged struct{ list []Worker } // see Workers
-	yield          struct{ next string }   // give the partition up; next may own it then
-	yielded        struct {                // everything is durable under the fence
+	workersChanged struct { // see Workers
+		list    []Worker
+		partial bool
+	}
+	yield   struct{ next string } // give the partition up; next may own it then
+	yielded struct {              // everything is durable under the fence
 		partition int32
 		fence     persistence.Fence
 	}
@@ -103,7 +106,7 @@ func (o *owner) Receive(ctx actor.Context) {
 	case stored:
 		o.step(ctx, m.event)
 	case workersChanged:
-		o.setWorkers(ctx, m.list)
+		o.setWorkers(ctx, m)
 	case yield:
 		o.next, o.givenUp = m.next, true
 		o.step(ctx, Yield{})
@@ -136,6 +139,9 @@ func (o *owner) asked(ctx actor.Context) {
 		}
 		return
 	}
+	if o.Alive != nil && !o.Alive() && o.turnAway(ctx) {
+		return
+	}
 	switch m := ctx.Message().(type) {
 	case *belfryv1.Command:
 		o.step(ctx, Asked{Ref: o.ref(ctx), Commands: []*belfryv1.Command{m}, Single: true})
@@ -150,6 +156,33 @@ func (o *owner) asked(ctx actor.Context) {
 	default:
 		o.Log.Warn("message of an unknown type", "type", fmt.Sprintf("%T", m))
 	}
+}
+
+// turnAway refuses what would be answered from memory, perhaps with no write that
+// could fail: another owner may have changed all of it.
+func (o *owner) turnAway(ctx actor.Context) bool {
+	refuse := func(c *belfryv1.Command) *belfryv1.Answer {
+		return refusal(c.GetId(), belfryv1.Refusal_CODE_UNAVAILABLE, "", "this node is not sure that it still owns the job: try again")
+	}
+	var answer proto.Message
+	switch m := ctx.Message().(type) {
+	case *belfryv1.Command:
+		answer = refuse(m)
+	case *belfryv1.Commands:
+		all := &belfryv1.Answers{}
+		for _, c := range m.GetCommands() {
+			all.Answers = append(all.Answers, refuse(c))
+		}
+		answer = all
+	case *belfryv1.Describe:
+		return true
+	default:
+		return false
+	}
+	if ctx.Sender() != nil {
+		ctx.Respond(answer)
+	}
+	return true
 }
 
 // WorkerIDOf names the worker behind a PID; "" when there is none.
@@ -167,12 +200,12 @@ func (id WorkerID) pid() *actor.PID {
 	return actor.NewPID(address, name)
 }
 
-func (o *owner) setWorkers(ctx actor.Context, list []Worker) {
+func (o *owner) setWorkers(ctx actor.Context, m workersChanged) {
 	clear(o.workers)
-	for _, w := range list {
+	for _, w := range m.list {
 		o.workers[w.ID] = w.ID.pid()
 	}
-	o.step(ctx, Workers{list})
+	o.step(ctx, Workers{m.list, m.partial})
 }
 
 func (o *owner) tell(ctx actor.Context, to WorkerID, message any) {

@@ -105,11 +105,11 @@ func (s *State) answerTime(f *flight) int64 {
 }
 
 // endAdoption sends again what no worker holds, once all have answered, or there
-// is no time left for those that are silent. With no worker at all there is
-// nobody yet who could hold anything.
+// is no time left for those that are silent or not known yet. With no worker at
+// all there is nobody yet who could hold anything.
 func (s *State) endAdoption() {
 	a := &s.adoption
-	if a.over || s.now < a.till && (s.untold > 0 || len(s.workers) == 0) {
+	if a.over || s.now < a.till && (s.untold > 0 || len(s.workers) == 0 || s.partial) {
 		return
 	}
 	a.over = true

@@ -50,7 +50,9 @@ func TestCandidates(t *testing.T) {
 			t.Errorf("%s: %v, not %v", when, got, names)
 		}
 	}
-	want("before any reading", "a", "b", "c")
+	want("before any reading", "a")
+	read(1)
+	want("once they were seen to beat", "a", "b", "c")
 	read(6, 1)
 	want("within a TTL", "a", "b", "c")
 	read(3, 1)

@@ -56,6 +56,9 @@ func (s *State) check() error {
 	if len(s.again) > 0 || len(s.acks) > 0 {
 		return fmt.Errorf("%d repeats and %d acknowledgements are left from the step", len(s.again), len(s.acks))
 	}
+	if len(s.ready.added) > 0 || !slices.IsSortedFunc(s.ready.flights, inDueOrder) {
+		return fmt.Errorf("what is ready is not in due order, and %d are not in it", len(s.ready.added))
+	}
 	return s.queue.check()
 }
 

@@ -11,8 +11,14 @@ import (
 )
 
 const (
-	// sendChunk is how many deliveries one message to a worker carries.
+	// sendChunk is how many deliveries one message to a worker carries, and
+	// sendBytes how many bytes of them, but always one: a transport takes 4 MiB,
+	// and what it refuses would be repeated for ever.
 	sendChunk = 256
+	sendBytes = 1 << 20
+	// silentTries is after how many tries a worker that does not confirm a
+	// delivery is sent no new ones.
+	silentTries = 3
 	// offerWait is how long a busy worker may stay silent before it is tried
 	// again unasked. ms
 	offerWait = int64(2000)
@@ -25,11 +31,9 @@ const (
 // first worker that takes it.
 func (s *State) dispatch() {
 	s.sendAgain()
-	if s.now < s.quietTill {
-		return
-	}
+	s.ready.order()
 	for _, w := range s.workers {
-		for w.open() && len(s.ready.flights) > 0 {
+		for w.open() && len(s.ready.flights) > 0 && s.now >= s.quietTill {
 			s.send(w, 0, sendChunk)
 		}
 	}
@@ -38,22 +42,48 @@ func (s *State) dispatch() {
 // sendAgain repeats deliveries to the workers that may have them.
 func (s *State) sendAgain() {
 	for len(s.again) > 0 {
-		w, chunk := s.again[0].worker, []*flight(nil)
+		w, all := s.again[0].worker, []*flight(nil)
 		s.again = slices.DeleteFunc(s.again, func(f *flight) bool {
-			take := f.worker == w && len(chunk) < sendChunk
-			if take && f.phase == sent {
-				chunk = append(chunk, f)
+			if f.worker == w && f.phase == sent {
+				all = append(all, f)
 			}
-			return take
+			return f.worker == w
 		})
-		s.deliver(w, 0, chunk)
+		for len(all) > 0 {
+			n, left := 0, newRoom(sendChunk)
+			for n < len(all) && left.take(all[n]) {
+				n++
+			}
+			s.deliver(w, 0, all[:n])
+			all = all[n:]
+		}
 	}
 }
 
+// room is what one message to a worker still takes.
+type room struct{ deliveries, bytes int }
+
+func newRoom(deliveries int) room { return room{deliveries, sendBytes} }
+
+// take tells whether a delivery goes into the message too.
+func (r *room) take(f *flight) bool {
+	size := f.size()
+	if r.deliveries <= 0 || size > r.bytes && r.bytes < sendBytes {
+		return false
+	}
+	r.deliveries--
+	r.bytes -= size
+	return true
+}
+
 // send hands at most n deliveries over, in answer to an offer when it is not 0.
+// After a lapse the first message tries whether anything is sent again.
 func (s *State) send(w *worker, offer int64, n int) int {
 	flights := s.ready.take(n)
 	s.deliver(w, offer, flights)
+	if s.unsure && len(flights) > 0 {
+		s.unsure, s.quietTill = false, s.now+withheldPause
+	}
 	return len(flights)
 }
 
@@ -78,6 +108,9 @@ func (s *State) deliver(w *worker, offer int64, flights []*flight) {
 		wait := s.answerTime(f)
 		if w.Remote && !f.confirmed {
 			wait = s.cfg.Confirm.Milliseconds()
+			if f.tries >= silentTries {
+				s.block(w)
+			}
 		}
 		s.wheel.Schedule(&f.timer, s.now+wait)
 		d.Deliveries = append(d.Deliveries, &belfryv1.Delivery{
@@ -139,13 +172,11 @@ func (s *State) withheld(e Withheld) {
 		}
 	}
 	s.giveBack(back)
-	s.quietTill = s.now + withheldPause
+	s.unsure, s.quietTill = true, s.now+withheldPause
 }
 
-// giveBack returns flights that their worker does not have to the queue, in the
-// order in which they were sent.
+// giveBack returns flights that their worker does not have to the queue.
 func (s *State) giveBack(flights []*flight) {
-	var back []*flight
 	for _, f := range flights {
 		f.leave()
 		switch {
@@ -160,10 +191,9 @@ func (s *State) giveBack(flights []*flight) {
 		default:
 			s.wheel.Cancel(&f.timer)
 			f.phase = queued
-			back = append(back, f)
+			s.ready.push(f)
 		}
 	}
-	s.ready.putBack(back)
 }
 
 // reported judges results. One that nothing waits for is acknowledged once all

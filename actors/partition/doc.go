@@ -54,7 +54,7 @@
 // Deliveries go to the first worker of the list that is neither busy nor
 // draining: the node's own, then the others in an order of the partition's. One
 // that has no slot gives them back (Busied) and offers slots later (Offered).
-// Waiting happens here, where delete, pause and update reach it.
+// Waiting happens here, in due order, where delete, pause and update reach it.
 //
 //	            Dispatch 1, 2, …          confirmed
 //	queued ────────────────────▶ sent ───────────────▶ sent ──result──▶ decided
@@ -66,7 +66,7 @@
 //
 // Only a remote worker is asked to confirm: what it is sent may be lost. What it
 // has not confirmed is sent again to it, and to nobody else while it is live, so
-// that nothing runs twice. Each Dispatch has a number. A worker drops one that
+// that nothing runs twice; what is new goes to others after the third try. Each Dispatch has a number. A worker drops one that
 // comes after a later one, and a Busy counts only for the newest Dispatch of a
 // delivery: so neither a late Dispatch nor a late Busy makes it run twice.
 //
@@ -92,8 +92,8 @@
 // else, armed or not, is sent at its instant meanwhile. Every live worker is
 // asked, also one that comes later: from its answer on it begins nothing of a
 // former owner, who may be paused and not know yet that it is one. For the same
-// reason an entry that is not due keeps naming its former owner, unless that has
-// ended (Config.FormerEnded). When an attempt is decided each epoch under which
+// reason an entry that is not due keeps naming each former owner but one that
+// has ended (Config.FormerEnded). When an attempt is decided each epoch under which
 // it may have been sent has its line in the history: the one that is known its
 // outcome, the others unknown.
 //

@@ -52,8 +52,12 @@ type (
 
 	// Workers is who makes deliveries now, in the order in which this partition
 	// prefers them. One that is not in the list any more is dead, or cannot be
-	// reached, which is the same to whoever waits for it.
-	Workers struct{ List []Worker }
+	// reached, which is the same to whoever waits for it. Partial: a live member
+	// has a worker that has not been heard yet.
+	Workers struct {
+		List    []Worker
+		Partial bool
+	}
 	// Reported brings results of deliveries. Each is acknowledged once it is
 	// durable, or, when nothing waits for it, what is known instead.
 	Reported struct {

@@ -65,8 +65,11 @@ func (s *fleetScript) run(t *testing.T, d *datadriven.TestData) string {
 		return fmt.Sprint(len(s.answers), " of ", s.lastRef)
 	case "run":
 		s.fleet.run(mustDuration(t, arg0))
-	case "target": // ok, or takes=<time>
+	case "target": // ok, fails, or takes=<time>
 		s.target = "takes " + arg(d, "takes", "1ms")
+		if d.HasArg("fails") {
+			s.target = "fails"
+		}
 	case "kill":
 		s.named(t, arg0).up = false
 	case "pause":

@@ -241,7 +241,7 @@ func (n *fleetNode) look() {
 	}
 	n.view = view
 	if n.state != nil {
-		n.step(Workers{view})
+		n.step(Workers{List: view})
 	}
 }
 
@@ -309,6 +309,9 @@ func (f *fleet) scripted(ok *belfryv1.Result) (took time.Duration, r *belfryv1.R
 	if how, slow := strings.CutPrefix(f.target, "takes "); slow {
 		took, _ := time.ParseDuration(how)
 		return took, ok
+	}
+	if f.target == "fails" {
+		return time.Millisecond, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, StatusCode: 500, Error: "500"}
 	}
 	return time.Millisecond, ok
 }
@@ -579,7 +582,10 @@ func (n *fleetNode) acquire(ended bool) {
 	f.store.fence.Seq++
 	f.store.fence.OpID = f.cfg.NewID()
 	cfg := f.cfg
-	cfg.Node, cfg.FormerEnded = n.name, ended
+	cfg.Node = n.name
+	if ended {
+		cfg.FormerEnded = f.store.fence.Epoch - 1
+	}
 	n.state = New(cfg, f.store.fence, f.now.Add(n.skew))
 	n.told, n.given, n.flipped, n.wakeAt = false, false, false, time.Time{}
 	f.say("%s acquires epoch %d", n.name, n.state.life)
@@ -601,7 +607,7 @@ func (n *fleetNode) acquire(ended bool) {
 	n.step(Tick{Judge: true})
 	n.after(f.trip(20), func() {
 		if n.state == state {
-			n.step(Workers{n.view})
+			n.step(Workers{List: n.view})
 		}
 	})
 }

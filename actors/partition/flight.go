@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/belfry-scheduler/belfry/actors/wheel"
 	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -41,6 +43,7 @@ type flight struct {
 	retryAt   int64
 	epochs    []int64 // under which the current attempt may have been sent. Invariant: the last one is our life's before it is sent.
 	lastError string
+	bytes     int // of its delivery, about; 0: not counted yet
 	armed     int64
 	unknown   int32
 	catchUp   bool
@@ -71,6 +74,14 @@ func (f *flight) begun() bool { return f.worker != nil || f.phase == adopting }
 
 // ours tells that a worker may have got the current attempt from us.
 func (f *flight) ours() bool { return f.tries > 0 || f.strays }
+
+// size is how many bytes its delivery has, about.
+func (f *flight) size() int {
+	if f.bytes == 0 {
+		f.bytes = proto.Size(f.spec.GetTarget()) + 2*len(f.id) + len(f.job.id) + 64
+	}
+	return f.bytes
+}
 
 // former tells that a former owner may have sent the current attempt.
 func (f *flight) former(life int64) bool { return len(f.epochs) > 0 && f.epochs[0] != life }
@@ -233,27 +244,58 @@ func (s *State) reach(f *flight) {
 	}
 }
 
-// readyList is what is due, in the order in which it became ready.
+// readyList is what is due, the oldest first.
 type readyList struct {
-	flights []*flight
+	flights []*flight // Invariant: in due order.
+	added   []*flight // since it was ordered last, in any
 }
 
-func (r *readyList) push(f *flight) { r.flights = append(r.flights, f) }
+// push adds a flight: it is due now, or its worker did not take it.
+func (r *readyList) push(f *flight) { r.added = append(r.added, f) }
 
-// putBack returns what a worker had no slot for, ahead of the rest.
-func (r *readyList) putBack(fs []*flight) {
-	if len(fs) > 0 {
-		r.flights = append(append(make([]*flight, 0, len(fs)+len(r.flights)), fs...), r.flights...)
+// order puts what was added in its place. Mostly that is the end, or the front
+// when it was given back, so that few of those that wait are looked at.
+func (r *readyList) order() {
+	if len(r.added) == 0 {
+		return
+	}
+	slices.SortFunc(r.added, inDueOrder)
+	at, _ := slices.BinarySearchFunc(r.flights, r.added[0], inDueOrder)
+	r.flights, r.added = merge(r.flights, at, r.added), nil
+}
+
+// merge puts sorted flights into others, none of them before an index.
+func merge(into []*flight, at int, added []*flight) []*flight {
+	if at == len(into) {
+		return append(into, added...)
+	}
+	out := append(make([]*flight, 0, len(into)+len(added)), into[:at]...)
+	for rest := into[at:]; ; {
+		switch {
+		case len(added) == 0:
+			return append(out, rest...)
+		case len(rest) == 0:
+			return append(out, added...)
+		case inDueOrder(added[0], rest[0]) < 0:
+			out, added = append(out, added[0]), added[1:]
+		default:
+			out, rest = append(out, rest[0]), rest[1:]
+		}
 	}
 }
 
-// take returns the first n that are still wanted.
+// take returns the first that are still wanted: at most n, and as many as one
+// message to a worker takes.
 func (r *readyList) take(n int) []*flight {
+	r.order()
 	var out []*flight
-	i := 0
-	for ; i < len(r.flights) && len(out) < n; i++ {
-		if r.flights[i].phase == queued {
-			out = append(out, r.flights[i])
+	i, left := 0, newRoom(n)
+	for ; i < len(r.flights); i++ {
+		if f := r.flights[i]; f.phase == queued {
+			if !left.take(f) {
+				break
+			}
+			out = append(out, f)
 		}
 	}
 	r.flights = r.flights[i:]
@@ -264,7 +306,9 @@ func (r *readyList) take(n int) []*flight {
 }
 
 func (r *readyList) remove(f *flight) {
-	if i := slices.Index(r.flights, f); i >= 0 {
-		r.flights = slices.Delete(r.flights, i, i+1)
+	r.order()
+	at, _ := slices.BinarySearchFunc(r.flights, f, inDueOrder)
+	if i := slices.Index(r.flights[at:], f); i >= 0 {
+		r.flights = slices.Delete(r.flights, at+i, at+i+1)
 	}
 }

@@ -54,8 +54,10 @@ type Host struct {
 
 	owners  map[int32]*ownership
 	byPID   map[string]int32
-	givers  map[int32]*actor.PID // who waits to hear that a partition of theirs is taken
-	workers []Worker             // as the owners know them, before the order of each
+	givers  map[int32]giver // who waits to hear that a partition of theirs is taken
+	workers []Worker                             // as the owners know them, before the order of each
+	partial bool                                 // some worker has not been heard yet
+	heard   map[persistence.Owner]cluster.Peer // with a worker, as each was heard last
 	drained []*actor.PID         // who waits for the host to own nothing
 	timer   *time.Timer
 
@@ -69,7 +71,15 @@ type ownership struct {
 	// Under which lease the node is known to hold the partition: nothing is sent
 	// when it has lapsed.
 	lease atomic.Pointer[cluster.Lease]
-	list  []Worker
+	// What its owner was told about workers last.
+	list    []Worker
+	partial bool
+}
+
+// giver gives us a partition, under a fence with an epoch.
+type giver struct {
+	pid   *actor.PID
+	epoch int64
 }
 
 // HostName is the name of a node's host. The owners are its children.
@@ -86,7 +96,7 @@ func NewHost(cfg HostConfig) *Host {
 	watch := cluster.NewWatch(cfg.Settings)
 	return &Host{
 		HostConfig: cfg, watch: watch, claims: cluster.NewClaims(claims, watch), seen: Seen{View: &cluster.View{}}, loads: make(chan struct{}, cfg.Loads),
-		owners: map[int32]*ownership{}, byPID: map[string]int32{}, givers: map[int32]*actor.PID{}, stats: make([]atomic.Pointer[Stats], n),
+		owners: map[int32]*ownership{}, byPID: map[string]int32{}, givers: map[int32]giver{}, heard: map[persistence.Owner]cluster.Peer{}, stats: make([]atomic.Pointer[Stats], n),
 	}
 }
 
@@ -113,6 +123,7 @@ type (
 	}
 	fenceRead struct {
 		partition int32
+		reading   int
 		fence     persistence.Fence
 		err       error
 		lease     cluster.Lease // from before it was read
@@ -121,7 +132,7 @@ type (
 	taken    struct {
 		partition int32
 		state     *State
-		held      bool // the epoch was raised
+		held      bool // the epoch was raised, or may have been
 		err       error
 		lease     cluster.Lease // from before it was acquired
 	}
@@ -179,7 +190,7 @@ func (h *Host) Receive(ctx actor.Context) {
 		h.offered(ctx, now, m)
 	case *belfryv1.HandoverTaken:
 		if h.knows(m.GetPartition()) {
-			h.carry(ctx, h.claims.Answered(now, m.GetPartition(), m.GetTaken()))
+			h.carry(ctx, h.claims.Answered(now, m.GetPartition(), m.GetEpoch(), m.GetTaken()))
 		}
 	case *actor.Terminated:
 		h.ended(ctx, now, m.Who)
@@ -218,7 +229,7 @@ func (h *Host) watchBeats(root *actor.RootContext, self *actor.PID) {
 	for {
 		m := round{began: cluster.Boottime()}
 		ctx, cancel := context.WithTimeout(h.ctx, 2*h.Settings.Every())
-		m.beats, m.err = h.Beats.Beats(ctx)
+		m.beats, m.err = h.Beats.Beats(ctx, h.nodes()...)
 		cancel()
 		m.ended = cluster.Boottime()
 		if h.ctx.Err() != nil {
@@ -231,6 +242,15 @@ func (h *Host) watchBeats(root *actor.RootContext, self *actor.PID) {
 		case <-t.C:
 		}
 	}
+}
+
+// nodes are the names of those whose beats must be in every reading.
+func (h *Host) nodes() []string {
+	names := []string{h.Owner.Node}
+	for _, p := range h.Peers() {
+		names = append(names, p.Node)
+	}
+	return names
 }
 
 // round looks at the beats of all nodes, and at our own.
@@ -256,14 +276,14 @@ func (h *Host) round(ctx actor.Context, now time.Duration, m round) {
 	h.showWorkers(ctx)
 }
 
-// candidates are the members that may own partitions, by node name. One whose
-// beat stands still is none, although gossip hears of it: it can reach the other
-// nodes and not the store.
+// candidates are the members that may own partitions, by node name. One that
+// does not beat in our store is none, although gossip hears of it: it can reach
+// the other nodes and not the store, or works on another one.
 func (h *Host) candidates() []cluster.Member {
 	var out []cluster.Member
 	for _, m := range h.seen.View.With(cluster.Scheduler) {
 		s, known := h.says(m)
-		if known && !s.Draining && !s.ClockOff && (m.Owner() == h.Owner || !h.watch.Still(m.Owner())) {
+		if known && !s.Draining && !s.ClockOff && (m.Owner() == h.Owner || h.watch.Live(m.Owner(), h.seen.View)) {
 			out = append(out, m)
 		}
 	}
@@ -290,7 +310,7 @@ func (h *Host) carry(ctx actor.Context, effects []cluster.ClaimEffect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case cluster.ReadFence:
-			h.readFence(ctx, e.Partition)
+			h.readFence(ctx, e)
 		case cluster.Take:
 			h.take(ctx, e)
 		case cluster.Yield:
@@ -308,11 +328,11 @@ func (h *Host) carry(ctx actor.Context, effects []cluster.ClaimEffect) {
 // fenceRead passes a fence on. An owner of ours that is found in it still is
 // one: it may act under the lease from before the fence was read.
 func (h *Host) fenceRead(ctx actor.Context, now time.Duration, m fenceRead) {
-	h.carry(ctx, h.claims.Fence(now, m.partition, m.fence, m.err))
-	o := h.owners[m.partition]
-	if o != nil && m.err == nil && h.claims.Is(m.partition) == cluster.Owned && (persistence.Owner{Node: m.fence.Owner, Incarnation: m.fence.Incarnation}) == h.Owner {
+	confirmed, effects := h.claims.Fence(now, m.partition, m.reading, m.fence, m.err)
+	if o := h.owners[m.partition]; o != nil && confirmed {
 		o.lease.Store(&m.lease)
 	}
+	h.carry(ctx, effects)
 }
 
 // taken starts the owner of a loaded partition. Its name carries the epoch, so
@@ -386,16 +406,16 @@ func (h *Host) offered(ctx actor.Context, now time.Duration, m *belfryv1.Handove
 	}
 	accepted, effects := h.claims.Offered(now, p, fence)
 	if accepted {
-		h.givers[p] = ctx.Sender()
+		h.givers[p] = giver{ctx.Sender(), fence.Epoch}
 	} else if ctx.Sender() != nil {
-		ctx.Respond(&belfryv1.HandoverTaken{Partition: p})
+		ctx.Respond(&belfryv1.HandoverTaken{Partition: p, Epoch: fence.Epoch})
 	}
 	h.carry(ctx, effects)
 }
 
 func (h *Host) answerGiver(ctx actor.Context, p int32, taken bool) {
-	if giver := h.givers[p]; giver != nil {
-		ctx.Request(giver, &belfryv1.HandoverTaken{Partition: p, Taken: taken})
+	if g := h.givers[p]; g.pid != nil {
+		ctx.Request(g.pid, &belfryv1.HandoverTaken{Partition: p, Epoch: g.epoch, Taken: taken})
 	}
 	delete(h.givers, p)
 }
@@ -406,7 +426,9 @@ func (h *Host) rest(ctx actor.Context, now time.Duration) {
 	if at, ok := h.claims.Wake(); ok {
 		h.timer.Reset(max(at-now, time.Millisecond))
 	}
-	if len(h.drained) > 0 && h.claims.Idle() {
+	// Where nobody is left to take over nothing is given up, so that what still
+	// runs can be recorded.
+	if len(h.drained) > 0 && (h.claims.Idle() || !h.seen.Self.Draining) {
 		for _, pid := range h.drained {
 			ctx.Send(pid, Drained{})
 		}

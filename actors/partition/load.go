@@ -139,13 +139,13 @@ func (s *State) rederive(j *jobRec) {
 // now and may have been sent by a former owner waits until the workers have
 // said what they hold. What is not due is nobody's yet: but a former owner that
 // does not know yet that it is one may still send it at its instant, so its row
-// goes on naming that owner, unless it has ended.
+// goes on naming that owner, unless that very one has ended.
 func (s *State) loadedFlights(j *jobRec) {
 	s.adoption.sent = s.now + clockSpread
 	for _, f := range append([]*flight(nil), j.flights()...) {
 		f.spec = s.specOf(j, f.rev)
-		if s.cfg.FormerEnded && f.sendAt() > s.adoption.sent {
-			f.epochs = nil
+		if f.sendAt() > s.adoption.sent {
+			f.epochs = slices.DeleteFunc(f.epochs, func(epoch int64) bool { return epoch == s.cfg.FormerEnded })
 		}
 		switch {
 		case f.spec == nil:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cespare/xxhash/v2"
@@ -12,16 +13,26 @@ import (
 )
 
 // showWorkers finds out who the workers are now, and tells the owners when that
-// has changed.
+// has changed. A worker that gossip has lost is one as long as it beats; one that
+// has said nothing for a TTL is none, since nothing that is sent to it arrives.
 func (h *Host) showWorkers(ctx actor.Context) {
-	h.workers = nil
+	h.workers, h.partial = nil, false
 	for _, m := range h.seen.View.With(cluster.Worker) {
 		p, known := h.says(m)
-		own := m.Owner() == h.Owner
-		if !known || p.Worker == nil || !own && !h.watch.Live(m.Owner(), h.seen.View) {
+		if known && p.Worker != nil {
+			h.heard[m.Owner()] = p
+		}
+		// It is there, may hold what is looked for, and cannot be asked yet.
+		h.partial = h.partial || m.Owner() != h.Owner && (!known || !h.watch.Knows(m.Owner()))
+	}
+	for o, p := range h.heard {
+		if own := o == h.Owner; own || h.watch.Live(o, h.seen.View) && time.Since(p.Heard) < h.Settings.Silence() {
+			h.workers = append(h.workers, Worker{ID: WorkerIDOf(p.Worker), Remote: !own, Draining: p.Draining})
 			continue
 		}
-		h.workers = append(h.workers, Worker{ID: WorkerIDOf(p.Worker), Remote: !own, Draining: p.Draining})
+		if _, known := h.seen.View.Find(o); !known {
+			delete(h.heard, o)
+		}
 	}
 	for partition, o := range h.owners {
 		h.tellWorkers(ctx, partition, o)
@@ -42,9 +53,9 @@ func (h *Host) tellWorkers(ctx actor.Context, partition int32, o *ownership) {
 		}
 		return cmp.Compare(weight(partition, a.ID), weight(partition, b.ID))
 	})
-	if o.list == nil || !slices.Equal(list, o.list) {
-		o.list = list
-		ctx.Send(o.pid, workersChanged{list})
+	if o.list == nil || o.partial != h.partial || !slices.Equal(list, o.list) {
+		o.list, o.partial = list, h.partial
+		ctx.Send(o.pid, workersChanged{list, h.partial})
 	}
 }
 

@@ -56,7 +56,7 @@ func newShell(t *testing.T) *shell {
 	s.owner = newOwner(sh, cfg.Partition, s.acquire(cfg), new(atomic.Pointer[Stats])).(*owner)
 	factory := actors.NewFactory(s.system, log, actors.NewMetrics(nil))
 	s.pid = s.system.Root.Spawn(factory.Props(actors.Partition, func() actor.Actor { return s.owner }))
-	s.system.Root.Send(s.pid, workersChanged{[]Worker{{ID: WorkerIDOf(worker)}}})
+	s.system.Root.Send(s.pid, workersChanged{list: []Worker{{ID: WorkerIDOf(worker)}}})
 	t.Cleanup(func() {
 		for _, pid := range []*actor.PID{s.pid, worker} {
 			if err := s.system.Root.StopFuture(pid).Wait(); err != nil {
@@ -144,15 +144,55 @@ func TestOwnerThatHasYielded(t *testing.T) {
 func TestNothingIsSentInDoubtOfOwnership(t *testing.T) {
 	s := newShell(t)
 	var asked atomic.Int32
-	s.owner.Alive = func() bool { return asked.Add(1) > 3 }
+	s.owner.Alive = func() bool { n := asked.Add(1); return n == 1 || n > 4 } // the request is taken
 	s.register(spec("2020-01-01T00:00:00Z"), true)
 	select {
 	case <-s.sent:
 	case <-time.After(10 * time.Second):
 		t.Fatal("it is never sent")
 	}
-	if n := asked.Load(); n != 4 {
+	if n := asked.Load(); n != 5 {
 		t.Errorf("the node was asked %d times whether it is sure", n)
+	}
+}
+
+// TestNothingIsAnsweredInDoubtOfOwnership: also what would need no write is
+// refused, since another owner may have changed it.
+func TestNothingIsAnsweredInDoubtOfOwnership(t *testing.T) {
+	s := newShell(t)
+	var lost atomic.Bool
+	s.owner.Alive = func() bool { return !lost.Load() }
+	s.register(spec("0 0 1 1 *"))
+	ask := func(request any, wait time.Duration) any {
+		answer, _ := s.system.Root.RequestFuture(s.pid, request, wait).Result()
+		return answer
+	}
+	resume := &belfryv1.Command{Id: "c1", JobId: "a", Action: &belfryv1.Command_Resume{Resume: &belfryv1.Resume{}}}
+	missing := &belfryv1.Command{Id: "c2", JobId: "b", Action: &belfryv1.Command_Delete{Delete: &belfryv1.Delete{}}}
+	if a, _ := ask(resume, 10*time.Second).(*belfryv1.Answer); a.GetJob() == nil {
+		t.Fatalf("before: %v", a)
+	}
+	lost.Store(true)
+	unavailable := func(a *belfryv1.Answer, id string) {
+		t.Helper()
+		if a.GetRefusal().GetCode() != belfryv1.Refusal_CODE_UNAVAILABLE || a.GetCommandId() != id {
+			t.Errorf("%s is answered %v", id, a)
+		}
+	}
+	one, _ := ask(resume, 10*time.Second).(*belfryv1.Answer)
+	unavailable(one, "c1")
+	many, _ := ask(&belfryv1.Commands{Commands: []*belfryv1.Command{resume, missing}}, 10*time.Second).(*belfryv1.Answers)
+	if len(many.GetAnswers()) != 2 {
+		t.Fatalf("two commands are answered %v", many)
+	}
+	unavailable(many.GetAnswers()[0], "c1")
+	unavailable(many.GetAnswers()[1], "c2")
+	if a := ask(&belfryv1.Describe{JobId: "a"}, 50*time.Millisecond); a != nil {
+		t.Errorf("described as %v", a)
+	}
+	lost.Store(false)
+	if a, _ := ask(resume, 10*time.Second).(*belfryv1.Answer); a.GetJob() == nil {
+		t.Errorf("afterwards: %v", a)
 	}
 }
 

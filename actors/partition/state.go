@@ -26,7 +26,7 @@ type Config struct {
 	Redeliver   time.Duration // a delivery unanswered this long after its timeout is sent again
 	Confirm     time.Duration // a delivery that a remote worker has not confirmed is sent again
 	AdoptFor    time.Duration // how long after the acquisition workers may tell what they hold of it: the TTL
-	FormerEnded bool          // the former owner sends nothing any more: it gave the partition up, or its process is known to be gone
+	FormerEnded int64         // epoch of an owner that sends nothing any more: it gave the partition up, or its process is known to be gone; 0: none
 	SweepPerSec int           // rows swept in a second, at most
 
 	// NewID draws the names of batches; random in production, a sequence in tests.
@@ -63,7 +63,7 @@ type State struct {
 
 	lastNumber int64
 	queue      queue
-	ready      readyList // Invariant: durable, due, with no worker, in the order they became so.
+	ready      readyList // Invariant: durable, due, with no worker, in due order after each step.
 	again      []*flight // sent, and to be sent once more to their workers in this step
 	held       []*jobRec // due to be armed while the store was away
 	looked     []*jobRec // popped in this step: due within the longest arm-ahead
@@ -75,9 +75,11 @@ type State struct {
 
 	workers    []*worker // live, in the order in which they are preferred
 	untold     int       // of them have not answered an Inquire
+	partial    bool      // there are more, not known yet
 	adoption   adoption
 	dispatches int64 // so far; the number of the last
-	quietTill  int64 // nothing is sent before
+	quietTill  int64 // nothing new is sent before
+	unsure     bool  // what was sent last was withheld: then only one message is
 
 	yielding bool // nothing new is taken any more
 	done     bool // this ownership is over
@@ -171,7 +173,7 @@ func (s *State) take(e Event) {
 		s.emit(Stop{Holder: e.Holder})
 		s.done = true
 	case Workers:
-		s.setWorkers(e.List)
+		s.setWorkers(e.List, e.Partial)
 	case Reported:
 		s.reported(e)
 	case Busied:

@@ -24,13 +24,13 @@ import (
 // fenceTimeout bounds the reading of a fence, and its release.
 const fenceTimeout = 5 * time.Second
 
-func (h *Host) readFence(ctx actor.Context, p int32) {
+func (h *Host) readFence(ctx actor.Context, e cluster.ReadFence) {
 	root, self, lease := ctx.ActorSystem().Root, ctx.Self(), h.Beater.Lease()
 	go func() {
 		ctx, cancel := context.WithTimeout(h.ctx, fenceTimeout)
 		defer cancel()
-		f, err := h.Store.ReadFence(ctx, p)
-		root.Send(self, fenceRead{p, f, err, lease})
+		f, err := h.Store.ReadFence(ctx, e.Partition)
+		root.Send(self, fenceRead{e.Partition, e.Reading, f, err, lease})
 	}()
 }
 
@@ -40,6 +40,7 @@ func (h *Host) take(ctx actor.Context, e cluster.Take) {
 	m := taken{partition: e.Partition, lease: h.Beater.Lease()}
 	go func() {
 		m.state, m.err = h.tryTake(e, func() { m.held = true; root.Send(self, acquired{e.Partition}) })
+		m.held = m.held || errors.Is(m.err, persistence.ErrInDoubt)
 		root.Send(self, m)
 	}()
 }
@@ -77,24 +78,31 @@ func (h *Host) leaveToOthers(ctx context.Context, fence persistence.Fence, why e
 	h.Failed(fmt.Errorf("partition %d: %w", fence.Partition, why))
 }
 
-// acquire raises the epoch of a partition.
+// acquire raises the epoch of a partition. After persistence.ErrInDoubt it may be
+// raised.
 func (h *Host) acquire(ctx context.Context, seen persistence.Fence) (persistence.Fence, error) {
-	op := uuid.New()
+	op, doubted := uuid.New(), false
 	fence, err := h.Store.Acquire(ctx, seen, h.Owner, op)
 	for errors.Is(err, persistence.ErrInDoubt) && ctx.Err() == nil {
+		doubted = true
 		fence, err = h.Store.Acquire(ctx, seen, h.Owner, op) // the same op: it settles itself
 	}
-	if err != nil {
-		return fence, fmt.Errorf("acquire: %w", err)
+	switch {
+	case err == nil:
+		h.Metrics.fenceAcquired.Inc()
+		return fence, nil
+	case doubted && !errors.Is(err, job.ErrFenced):
+		err = fmt.Errorf("%w: %w", persistence.ErrInDoubt, err)
 	}
-	h.Metrics.fenceAcquired.Inc()
-	return fence, nil
+	return fence, fmt.Errorf("acquire: %w", err)
 }
 
 // load reads what is in a partition. formerEnded: nobody acts for it any more.
 func (h *Host) load(ctx context.Context, fence persistence.Fence, formerEnded bool) (*State, error) {
 	cfg := h.State
-	cfg.FormerEnded = formerEnded
+	if formerEnded {
+		cfg.FormerEnded = fence.Epoch - 1
+	}
 	cfg.Partition, cfg.Partitions, cfg.Format = fence.Partition, h.Routes.Partitions(), h.Format()
 	s := New(cfg, fence, time.Now())
 	if err := h.Store.Load(ctx, fence.Partition, 0, job.DeadSliceOffset, s.LoadRow); err != nil {

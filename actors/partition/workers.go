@@ -10,7 +10,7 @@ import (
 // worker is what the state knows of a live worker.
 type worker struct {
 	Worker
-	blocked bool  // it was busy and has not offered since
+	blocked bool  // it was busy and has not offered since, or does not confirm
 	till    int64 // and then it is tried again unasked
 	asked   int64 // when it was inquired last; 0: never
 	told    bool  // it has answered that
@@ -29,11 +29,12 @@ func (s *State) worker(id WorkerID) *worker {
 	return nil
 }
 
-// block lets a worker alone until it offers slots, or for offerWait.
+// block sends a worker nothing new until it offers slots, or for offerWait.
 func (s *State) block(w *worker) { w.blocked, w.till = true, s.now+offerWait }
 
 // setWorkers follows the list of the live workers.
-func (s *State) setWorkers(list []Worker) {
+func (s *State) setWorkers(list []Worker, partial bool) {
+	s.partial = partial
 	before := s.workers
 	s.workers = make([]*worker, 0, len(list))
 	s.untold = 0
@@ -63,7 +64,7 @@ func (s *State) setWorkers(list []Worker) {
 // next number follows. What it may never have heard of is sent to another under
 // the same number.
 func (s *State) workerLost(w *worker) {
-	var had, back []*flight
+	var had []*flight
 	for _, f := range s.running {
 		if f.worker == w {
 			had = append(had, f)
@@ -79,14 +80,16 @@ func (s *State) workerLost(w *worker) {
 		s.wheel.Cancel(&f.timer)
 		f.leave()
 		f.phase = queued
-		back = append(back, f)
+		s.ready.push(f)
 	}
-	s.ready.putBack(back)
 }
 
 // inDueOrder orders flights as they are sent.
 func inDueOrder(a, b *flight) int {
-	return cmp.Or(cmp.Compare(a.sendAt(), b.sendAt()), cmp.Compare(a.id, b.id))
+	if c := cmp.Compare(a.sendAt(), b.sendAt()); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.id, b.id)
 }
 
 // attemptLost ends the current attempt of a flight with its worker.

@@ -14,7 +14,7 @@ import (
 func newWorkers(t *testing.T) (w *world, x *belfryv1.DeliveryRef) {
 	w = newWorld(t)
 	w.sends = &[]Send{}
-	w.step(Workers{[]Worker{{ID: "r1", Remote: true}, {ID: "r2", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r1", Remote: true}, {ID: "r2", Remote: true}}})
 	w.register("a", "0 0 1 1 *", func(s *job.Spec) { s.Retry.InitialBackoff = time.Second })
 	w.trigger()
 	if len(*w.sends) != 1 || (*w.sends)[0].To != "r1" || !(*w.sends)[0].Dispatch.GetConfirm() {
@@ -78,13 +78,13 @@ func TestAdoptedIsGivenBack(t *testing.T) {
 	w.crash()
 	w.now = w.now.Add(time.Second)
 	w.boot()
-	w.step(Workers{[]Worker{{ID: "r1", Remote: true}, {ID: "r2", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r1", Remote: true}, {ID: "r2", Remote: true}}})
 	f := w.state.running[x.GetExecutionId()]
 	w.step(Holds{"r1", []*belfryv1.DeliveryRef{x}})
 	if f.worker == nil || f.worker.ID != "r1" || len(f.epochs) != 1 {
 		t.Fatalf("it is with %v, epochs %v", f.worker, f.epochs)
 	}
-	w.step(Workers{[]Worker{{ID: "r1", Remote: true, Draining: true}, {ID: "r2", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r1", Remote: true, Draining: true}, {ID: "r2", Remote: true}}})
 	w.step(Busied{"r1", 7, []*belfryv1.DeliveryRef{x}})
 	w.sent("given back, and r2 has not said what it holds", "r1")
 	w.step(Holds{From: "r2"})
@@ -92,6 +92,33 @@ func TestAdoptedIsGivenBack(t *testing.T) {
 	if len(f.epochs) != 2 || (*w.sends)[1].Dispatch.GetEpoch() != w.state.life {
 		t.Errorf("epochs %v", f.epochs)
 	}
+}
+
+// TestAdoptionWaitsForWorkersNotKnownYet: one that is alive and was not heard so
+// far may hold what is due, but it is waited for no longer than for a silent one.
+func TestAdoptionWaitsForWorkersNotKnownYet(t *testing.T) {
+	known := []Worker{{ID: "r2", Remote: true}}
+	begin := func() (*world, *belfryv1.DeliveryRef) {
+		w, x := newWorkers(t)
+		w.crash()
+		w.now = w.now.Add(time.Second)
+		w.boot()
+		w.step(Workers{List: known, Partial: true})
+		w.step(Holds{From: "r2"})
+		w.sent("all that are known have answered", "r1")
+		return w, x
+	}
+	w, x := begin()
+	w.step(Workers{List: append(known, Worker{ID: "r1", Remote: true})})
+	w.step(Holds{"r1", []*belfryv1.DeliveryRef{x}})
+	w.advance(w.cfg.AdoptFor)
+	w.sent("r1 holds it", "r1")
+	w, _ = begin()
+	w.step(Workers{List: known})
+	w.sent("there is no other", "r1", "r2")
+	w, _ = begin()
+	w.advance(w.cfg.AdoptFor)
+	w.sent("the time is over", "r1", "r2")
 }
 
 func (f *flight) answer(s *State) time.Duration {
@@ -103,13 +130,13 @@ func (f *flight) answer(s *State) time.Duration {
 func TestWithheld(t *testing.T) {
 	w, _ := newWorkers(t)
 	w.step(Withheld((*w.sends)[0]))
-	w.step(Workers{[]Worker{{ID: "r2", Remote: true}, {ID: "r1", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r2", Remote: true}, {ID: "r1", Remote: true}}})
 	w.sent("at once", "r1")
 	w.advance(time.Duration(withheldPause) * time.Millisecond)
 	w.sent("after the pause", "r1", "r2")
 	w.advance(time.Second)
 	w.sent("unconfirmed", "r1", "r2", "r2")
-	w.step(Workers{[]Worker{{ID: "r1", Remote: true}, {ID: "r2", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r1", Remote: true}, {ID: "r2", Remote: true}}})
 	w.step(Withheld((*w.sends)[2]))
 	w.advance(time.Second)
 	w.sent("a repeat was withheld", "r1", "r2", "r2", "r2")
@@ -118,7 +145,7 @@ func TestWithheld(t *testing.T) {
 // TestFailureOfALostWorker: another is at the attempt, and its word counts.
 func TestFailureOfALostWorker(t *testing.T) {
 	w, x := newWorkers(t)
-	w.step(Workers{[]Worker{{ID: "r2", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r2", Remote: true}}})
 	w.sent("r1 is lost", "r1", "r2")
 	w.step(Reported{"r1", []*belfryv1.Result{ofAttempt(x, belfryv1.Result_OUTCOME_FAILED, w.state.life)}})
 	w.advance(900 * time.Millisecond)
@@ -154,7 +181,7 @@ func TestUnwantedIsAcknowledgedWhenItsReasonIsDurable(t *testing.T) {
 	w, x := newWorkers(t)
 	w.step(Begun{"r1", []*belfryv1.DeliveryRef{x}})
 	release := w.stall()
-	w.step(Workers{[]Worker{{ID: "r2", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r2", Remote: true}}})
 	w.step(Reported{"r1", []*belfryv1.Result{ofAttempt(x, belfryv1.Result_OUTCOME_FAILED, w.state.life)}})
 	if len(w.acks) != 0 {
 		t.Error("acknowledged before the loss of the worker is durable")
@@ -168,9 +195,9 @@ func TestUnwantedIsAcknowledgedWhenItsReasonIsDurable(t *testing.T) {
 // TestDeleteEndsWhatALostWorkerMayHave: it is not sent to another.
 func TestDeleteEndsWhatALostWorkerMayHave(t *testing.T) {
 	w, x := newWorkers(t)
-	w.step(Workers{[]Worker{{ID: "r3", Draining: true}}})
+	w.step(Workers{List: []Worker{{ID: "r3", Draining: true}}})
 	w.ask(&belfryv1.Command{JobId: "a", Action: &belfryv1.Command_Delete{Delete: &belfryv1.Delete{}}})
-	w.step(Workers{[]Worker{{ID: "r2", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r2", Remote: true}}})
 	w.advance(time.Minute)
 	w.sent("deleted", "r1")
 	if l := w.lines("a"); len(l) != 1 || l[0].status != "cancelled" {
@@ -194,7 +221,7 @@ func TestNothingAfterYield(t *testing.T) {
 	w.step(Described{Ref: 99, JobID: "a"})
 	w.step(Reported{"r1", []*belfryv1.Result{ofAttempt(x, belfryv1.Result_OUTCOME_SUCCEEDED, w.state.life)}})
 	w.step(Busied{"r1", 0, []*belfryv1.DeliveryRef{x}})
-	w.step(Workers{[]Worker{{ID: "r2", Remote: true}}})
+	w.step(Workers{List: []Worker{{ID: "r2", Remote: true}}})
 	w.advance(time.Hour)
 	if len(w.answers) != answers || w.yielded != nil {
 		t.Fatalf("%d answers more, yielded %v", len(w.answers)-answers, w.yielded)

@@ -118,7 +118,7 @@ func (w *world) boot() {
 	w.ids++
 	w.worker = WorkerID(fmt.Sprint("n1/worker-", w.ids))
 	w.step(Tick{Judge: true})
-	w.step(Workers{[]Worker{{ID: w.worker}}})
+	w.step(Workers{List: []Worker{{ID: w.worker}}})
 }
 
 // crash ends the process: memory, and all that was running, is gone.

@@ -61,7 +61,7 @@ func (a *app) runServer(ctx context.Context, s config.Server) error {
 	failure := untilDone(ctx, n)
 	log.Info("draining", "timeout", cfg.DrainTimeout.String())
 	if err := stopNode(n, cfg.DrainTimeout); err != nil {
-		return errors.Join(failure, fmt.Errorf("stop: %w", err))
+		return &coded{exitError, errors.Join(failure, fmt.Errorf("stop: %w", err))}
 	}
 	log.Info("stopped")
 	return failure

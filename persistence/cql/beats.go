@@ -2,6 +2,7 @@ package cql
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,9 +28,10 @@ const (
 	forgetNode  = "DELETE FROM nodes WHERE node = ? AND incarnation = ? IF EXISTS"
 )
 
-// beatPatience is how long a server may leave a beat, or a reading of all of
-// them, unanswered before it is asked last. It is shorter than the 300 ms after which a beat is sent again, so
-// that the second one goes through another server while the first is under way.
+// beatPatience is how long a server may leave a beat, or a reading of beats,
+// unanswered before another one is asked. It is shorter than the 300 ms after
+// which a beat is sent again, so that the second one goes through another server
+// while the first is under way.
 const beatPatience = 250 * time.Millisecond
 
 var _ persistence.Beats = (*Store)(nil)
@@ -63,9 +65,17 @@ func (s *Store) beat(ctx context.Context, b persistence.Beat) error {
 func (s *Store) beating(ctx context.Context, b persistence.Beat) *gocqlx.Queryx {
 	incarnation := gocql.UUID(b.Incarnation)
 	if b.N == 1 {
-		return s.db.ContextQuery(ctx, firstBeat, nil).Bind(b.Node, incarnation, b.N, b.Address, b.Roles)
+		return s.routed(ctx, firstBeat, b.Node).Bind(b.Node, incarnation, b.N, b.Address, b.Roles)
 	}
-	return s.db.ContextQuery(ctx, nextBeat, nil).Bind(b.N, b.Address, b.Roles, b.Node, incarnation, b.N-1)
+	return s.routed(ctx, nextBeat, b.Node).Bind(b.N, b.Address, b.Roles, b.Node, incarnation, b.N-1)
+}
+
+// routed is a statement that goes to the replicas of a node's row first. They
+// are named because the driver, to find them out, has some server prepare the
+// statement, and lets every call wait for that server, whatever their contexts
+// say: a silent one would hold up all of them for a Config.Timeout.
+func (s *Store) routed(ctx context.Context, statement, node string) *gocqlx.Queryx {
+	return s.db.ContextQuery(ctx, statement, nil).RoutingKey([]byte(node))
 }
 
 // unmoved is the outcome of a write to a sign of life that has no clear answer.
@@ -88,15 +98,23 @@ type node struct {
 // acknowledged, and whoever takes a partition too early for it is told apart by
 // the fence. A serial read would finish it, and contend with every beat.
 //
-// A reading of all rows that meets a silent replica has no answer until the
-// servers have noticed that, many seconds later. So after 250 ms the rows of the
-// nodes that are known are asked for by name, for which a server turns to other
-// replicas at once. What that leaves out is a node that has just come.
-func (s *Store) Beats(ctx context.Context) ([]persistence.Beat, error) {
+// A reading of all rows goes through every replica set, and a server that meets
+// a silent replica on the way does not turn to another one: there is no answer
+// until the silence is noticed, 10 s and more. So after 250 ms the rows of the
+// nodes that are known, by names or from the last reading of all, are asked for
+// by name. For these a server turns to another replica after 50 ms (the table's
+// speculative_retry), so a silent one matters only as the server asked, and then
+// another one is asked 250 ms later; the first answer counts. What it leaves out
+// is a node that has just come and is not among names.
+func (s *Store) Beats(ctx context.Context, names ...string) ([]persistence.Beat, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read beats: %w", err)
 	}
-	rows, err := s.beats(ctx)
+	if known := s.nodes.Load(); known != nil {
+		names = append(slices.Clone(names), *known...)
+	}
+	slices.Sort(names)
+	rows, err := s.beats(ctx, slices.Compact(names))
 	if err != nil {
 		return nil, fmt.Errorf("read beats: %w", unreadable(err))
 	}
@@ -111,50 +129,70 @@ func (s *Store) Beats(ctx context.Context) ([]persistence.Beat, error) {
 // reading is what a reading of beats came to.
 type reading struct {
 	rows []node
-	all  bool // of all nodes, not of those known
 	err  error
 }
 
-// beats is the first answer to a reading of all rows and one by name.
-func (s *Store) beats(ctx context.Context) ([]node, error) {
+// beats is the first answer to a reading of all rows and some by name.
+func (s *Store) beats(ctx context.Context, names []string) ([]node, error) {
 	var reads sync.WaitGroup
 	defer reads.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	all, trail := s.route.trail(ctx)
-	answers := make(chan reading, 2)
-	reads.Go(func() { answers <- s.reading(all, true, s.db.ContextQuery(all, selectBeats, nil)) })
-	patience := time.NewTimer(beatPatience)
+	answers := make(chan reading, 1+readTries)
+	reads.Go(func() { answers <- s.readAll(ctx) })
+	under, tries := 1, readTries
+	if len(names) == 0 {
+		tries = 0
+	}
+	var last *trail
+	byName := func() {
+		if tries == 0 {
+			return
+		}
+		tries--
+		under++
+		ctx, trail := s.route.trail(ctx)
+		last = trail
+		reads.Go(func() { answers <- s.readNamed(ctx, names) })
+	}
+	patience := time.NewTicker(beatPatience)
 	defer patience.Stop()
-	for under := 1; ; {
+	for {
 		select {
 		case <-patience.C:
-			trail.late()
-			if names := s.nodes.Load(); names != nil {
-				under++
-				reads.Go(func() {
-					answers <- s.reading(ctx, false, s.db.ContextQuery(ctx, selectBeats+ofNodes, nil).Bind(*names))
-				})
-			}
+			last.late()
+			byName()
 		case r := <-answers:
-			if under--; r.err != nil && under > 0 {
-				continue
+			if r.err == nil {
+				return r.rows, nil
 			}
-			if r.err == nil && r.all {
-				s.know(r.rows)
+			if under--; worthwhile(ctx, r.err) {
+				byName()
 			}
-			return r.rows, r.err
+			if under == 0 {
+				return nil, r.err
+			}
 		}
 	}
 }
 
-func (s *Store) reading(ctx context.Context, all bool, q *gocqlx.Queryx) reading {
-	defer q.Release()
-	r := reading{all: all}
+// readAll reads all rows, and remembers whose they are. It goes through any
+// server, and says nothing about that one when it takes long: the silent one
+// may be any replica.
+func (s *Store) readAll(ctx context.Context) (r reading) {
 	r.err = s.again(ctx, func() error {
 		r.rows = nil
-		return q.Select(&r.rows)
+		return s.routed(ctx, selectBeats, rand.Text()).SelectRelease(&r.rows)
 	})
+	if r.err == nil {
+		s.know(r.rows)
+	}
+	return r
+}
+
+// readNamed reads the rows of some nodes through one server.
+func (s *Store) readNamed(ctx context.Context, names []string) (r reading) {
+	r.err = s.routed(ctx, selectBeats+ofNodes, rand.Text()).Bind(names).SelectRelease(&r.rows)
 	return r
 }
 
@@ -175,7 +213,7 @@ func (s *Store) know(rows []node) {
 func (s *Store) Forget(ctx context.Context, o persistence.Owner) error {
 	err := s.enter(ctx)
 	if err == nil {
-		if _, err = s.cas(s.db.ContextQuery(ctx, forgetNode, nil).Bind(o.Node, gocql.UUID(o.Incarnation))); err != nil {
+		if _, err = s.cas(s.routed(ctx, forgetNode, o.Node).Bind(o.Node, gocql.UUID(o.Incarnation))); err != nil {
 			err = unmoved(err)
 		}
 	}

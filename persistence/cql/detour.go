@@ -140,8 +140,12 @@ func (t *trail) follow(next gocql.NextHost) gocql.NextHost {
 	}
 }
 
-// late is called when the request has been unanswered for too long.
+// late is called when the request has been unanswered for too long; a nil trail
+// is of no request.
 func (t *trail) late() {
+	if t == nil {
+		return
+	}
 	if host := t.host.Load(); host != nil {
 		t.d.avoid(host)
 	}

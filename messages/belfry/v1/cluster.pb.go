@@ -35,6 +35,7 @@ type Presence struct {
 	Format        int32                  `protobuf:"varint,8,opt,name=format,proto3" json:"format,omitempty"`                     // of stored messages, as far as it knows which the cluster writes; 0: unknown
 	ClockOff      bool                   `protobuf:"varint,9,opt,name=clock_off,json=clockOff,proto3" json:"clock_off,omitempty"` // its wall clock is wrong: it owns nothing
 	Partitions    int32                  `protobuf:"varint,10,opt,name=partitions,proto3" json:"partitions,omitempty"`            // of the cluster; 0: it does not know yet
+	Store         []byte                 `protobuf:"bytes,11,opt,name=store,proto3" json:"store,omitempty"`                       // id of the cluster in its store; empty: it has no store
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -137,6 +138,13 @@ func (x *Presence) GetPartitions() int32 {
 		return x.Partitions
 	}
 	return 0
+}
+
+func (x *Presence) GetStore() []byte {
+	if x != nil {
+		return x.Store
+	}
+	return nil
 }
 
 // Owned is a partition under the epoch of its owner.
@@ -389,6 +397,7 @@ type HandoverTaken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	Taken         bool                   `protobuf:"varint,2,opt,name=taken,proto3" json:"taken,omitempty"`
+	Epoch         int64                  `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the fence that was offered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +444,13 @@ func (x *HandoverTaken) GetTaken() bool {
 		return x.Taken
 	}
 	return false
+}
+
+func (x *HandoverTaken) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 // Events carries what happened to the nodes whose API clients watch.
@@ -851,7 +867,7 @@ var File_belfry_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x17belfry/v1/cluster.proto\x12\tbelfry.v1\x1a\x19belfry/v1/execution.proto\x1a\x13belfry/v1/job.proto\"\x9f\x02\n" +
+	"\x17belfry/v1/cluster.proto\x12\tbelfry.v1\x1a\x19belfry/v1/execution.proto\x1a\x13belfry/v1/job.proto\"\xb5\x02\n" +
 	"\bPresence\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\fR\vincarnation\x12\x16\n" +
@@ -865,7 +881,8 @@ const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\n" +
 	" \x01(\x05R\n" +
-	"partitions\";\n" +
+	"partitions\x12\x14\n" +
+	"\x05store\x18\v \x01(\fR\x05store\";\n" +
 	"\x05Owned\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"<\n" +
@@ -882,10 +899,11 @@ const file_belfry_v1_cluster_proto_rawDesc = "" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12 \n" +
 	"\vincarnation\x18\x05 \x01(\fR\vincarnation\x12\x1f\n" +
 	"\vlast_number\x18\x06 \x01(\x03R\n" +
-	"lastNumber\"C\n" +
+	"lastNumber\"Y\n" +
 	"\rHandoverTaken\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
-	"\x05taken\x18\x02 \x01(\bR\x05taken\"2\n" +
+	"\x05taken\x18\x02 \x01(\bR\x05taken\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x03R\x05epoch\"2\n" +
 	"\x06Events\x12(\n" +
 	"\x06events\x18\x01 \x03(\v2\x10.belfry.v1.EventR\x06events\":\n" +
 	"\bActivate\x12\x12\n" +

@@ -142,7 +142,7 @@ func (n *Node) status() cluster.Status {
 		ClockOff: n.clockOff.Load(),
 		Stored:   int(n.format.Load()),
 	}
-	if n.worker != nil && n.begun.Load() {
+	if n.begun.Load() && n.worker != nil {
 		s.Worker = n.worker.GetId()
 	}
 	return s
@@ -158,7 +158,8 @@ func (n *Node) look() {
 		view = n.process.Members.View()
 	}
 	// A node that nobody can take over from goes on until its last call has ended.
-	self := cluster.Status{Draining: n.givingUp.Load(), ClockOff: n.clockOff.Load()}
+	// So does the last one of those that stop together.
+	self := cluster.Status{Draining: n.givingUp.Load() && (n.last.Load() || n.shared()), ClockOff: n.clockOff.Load()}
 	n.system.Root.Send(n.host, partition.Seen{View: view, Self: self})
 }
 

@@ -57,6 +57,7 @@ type Node struct {
 	clockOff  atomic.Bool
 	begun     atomic.Bool                     // it does its parts
 	givingUp  atomic.Bool                     // its partitions, to whoever can take them
+	last      atomic.Bool                     // also if nobody can: everything has ended
 	api       atomic.Pointer[gateway.Gateway] // to publish to
 	asked     chan struct{}
 	askedOnce sync.Once
@@ -364,6 +365,9 @@ func (n *Node) Stop(ctx context.Context) error {
 		n.stopOpening()
 	}
 	<-n.opened
+	if n.process != nil {
+		n.process.Presence.Announce()
+	}
 	var errs []error
 	if n.shared() {
 		errs = append(errs, n.giveUp(ctx))
@@ -378,6 +382,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		errs = append(errs, n.drain(ctx))
 	}
 	if n.beater != nil {
+		n.last.Store(true)
 		errs = append(errs, n.giveUp(ctx)) // so that whoever starts next need not wait
 	}
 	errs = append(errs, n.stopActors(ctx))
@@ -393,12 +398,11 @@ func (n *Node) giveUp(ctx context.Context) error {
 		return nil
 	}
 	n.givingUp.Store(true)
-	n.process.Presence.Announce()
 	n.look()
 	const most = 30 * time.Second
 	wait := most
 	if until, ok := ctx.Deadline(); ok {
-		wait = min(wait, time.Until(until))
+		wait = max(min(wait, time.Until(until)), 0)
 	}
 	if _, err := n.system.Root.RequestFuture(n.host, partition.Drain{}, wait).Result(); err != nil {
 		return fmt.Errorf("give the partitions up: %w", err)

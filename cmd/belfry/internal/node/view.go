@@ -155,7 +155,7 @@ func (v view) Drain(ctx context.Context, node string) error {
 		}
 		wait := 5 * time.Second
 		if until, ok := ctx.Deadline(); ok {
-			wait = min(wait, time.Until(until))
+			wait = max(min(wait, time.Until(until)), 0)
 		}
 		_, err := v.system.Root.RequestFuture(actor.NewPID(p.Address, cluster.NodeActor), &belfryv1.DrainNode{}, wait).Result()
 		if err != nil {
