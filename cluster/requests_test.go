@@ -302,7 +302,7 @@ func TestALostMessageIsSentAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			timed(t, func(t *testing.T, s *asking) {
-				got := make(chan received, 16)
+				var got chan received
 				if test.local {
 					var pid *actor.PID
 					pid, got = owner(s.f, 3, 1)

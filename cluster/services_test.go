@@ -202,10 +202,7 @@ func TestAMemberThatDrains(t *testing.T) {
 
 // TestPerformWithoutAnswer: what is certain, and what is not.
 func TestPerformWithoutAnswer(t *testing.T) {
-	type call struct {
-		ctx context.Context
-		run chan struct{}
-	}
+	type call struct{ ctx context.Context }
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan call, 10)
 		s := setupKinds(t, func(string) Kinds {

@@ -66,9 +66,10 @@
 //
 // Only a remote worker is asked to confirm: what it is sent may be lost. What it
 // has not confirmed is sent again to it, and to nobody else while it is live, so
-// that nothing runs twice; what is new goes to others after the third try. Each Dispatch has a number. A worker drops one that
-// comes after a later one, and a Busy counts only for the newest Dispatch of a
-// delivery: so neither a late Dispatch nor a late Busy makes it run twice.
+// that nothing runs twice; after the third try what is new goes to others. Each
+// Dispatch has a number. A worker drops one that comes after a later one, and a
+// Busy counts only for the newest Dispatch of a delivery: so neither a late
+// Dispatch nor a late Busy makes it run twice.
 //
 // A success decides an execution whatever attempt and epoch it is of. A failure
 // counts for the current attempt, and not when another worker is at that by now.

@@ -54,11 +54,11 @@ type Host struct {
 
 	owners  map[int32]*ownership
 	byPID   map[string]int32
-	givers  map[int32]giver // who waits to hear that a partition of theirs is taken
-	workers []Worker                             // as the owners know them, before the order of each
-	partial bool                                 // some worker has not been heard yet
+	givers  map[int32]giver                    // who waits to hear that a partition of theirs is taken
+	workers []Worker                           // as the owners know them, before the order of each
+	partial bool                               // some worker has not been heard yet
 	heard   map[persistence.Owner]cluster.Peer // with a worker, as each was heard last
-	drained []*actor.PID         // who waits for the host to own nothing
+	drained []*actor.PID                       // who waits for the host to own nothing
 	timer   *time.Timer
 
 	stats []atomic.Pointer[Stats]

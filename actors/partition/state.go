@@ -26,7 +26,7 @@ type Config struct {
 	Redeliver   time.Duration // a delivery unanswered this long after its timeout is sent again
 	Confirm     time.Duration // a delivery that a remote worker has not confirmed is sent again
 	AdoptFor    time.Duration // how long after the acquisition workers may tell what they hold of it: the TTL
-	FormerEnded int64         // epoch of an owner that sends nothing any more: it gave the partition up, or its process is known to be gone; 0: none
+	FormerEnded int64         // epoch that an owner acquired that sends nothing any more: it gave the partition up, or its process is known to be gone; 0: none
 	SweepPerSec int           // rows swept in a second, at most
 
 	// NewID draws the names of batches; random in production, a sequence in tests.

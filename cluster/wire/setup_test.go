@@ -33,7 +33,9 @@ var discard = slog.New(slog.DiscardHandler)
 
 // quietSystem is an actor system that does not log.
 func quietSystem() *actor.ActorSystem {
-	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return discard }))
+	return actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return discard }),
+		actor.WithDeadLetterThrottleInterval(100*time.Millisecond)) // a goroutine waits for its end
 }
 
 // process is a node that runs.

@@ -110,8 +110,9 @@ func (s *Store) Beats(ctx context.Context, names ...string) ([]persistence.Beat,
 	if err := s.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read beats: %w", err)
 	}
+	names = slices.Clone(names)
 	if known := s.nodes.Load(); known != nil {
-		names = append(slices.Clone(names), *known...)
+		names = append(names, *known...)
 	}
 	slices.Sort(names)
 	rows, err := s.beats(ctx, slices.Compact(names))

@@ -96,7 +96,8 @@
 // A beat that is refused with n is ours, sent before, so a doubt is settled by
 // sending it again; no barrier is needed. A server that leaves one unanswered for
 // 250 ms is asked last from then on, also by the next attempt that goes out while
-// the first is under way. All rows are read at LOCAL_QUORUM.
+// the first is under way. All rows are read at LOCAL_QUORUM; when that takes 250 ms,
+// those of known nodes are asked for by name, through one server after another.
 //
 // # Schema
 //

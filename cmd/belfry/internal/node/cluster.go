@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hashicorp/go-sockaddr"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -141,6 +142,7 @@ func (n *Node) status() cluster.Status {
 		Draining: n.stopping.Load() || !n.begun.Load(),
 		ClockOff: n.clockOff.Load(),
 		Stored:   int(n.format.Load()),
+		Store:    n.storeID,
 	}
 	if n.begun.Load() && n.worker != nil {
 		s.Worker = n.worker.GetId()
@@ -161,6 +163,16 @@ func (n *Node) look() {
 	// So does the last one of those that stop together.
 	self := cluster.Status{Draining: n.givingUp.Load() && (n.last.Load() || n.shared()), ClockOff: n.clockOff.Load()}
 	n.system.Root.Send(n.host, partition.Seen{View: view, Self: self})
+}
+
+// stranger tells, once, of a node that calls itself a member of this cluster and
+// works on another store. What it owns is not ours, and it is given nothing.
+func (n *Node) stranger(p cluster.Peer) {
+	if n.strangers[p.Incarnation] {
+		return
+	}
+	n.strangers[p.Incarnation] = true
+	n.log.Error("a node with another store has the name of this cluster: give one of them another --cluster-name", "stranger", p.Node, "address", p.Address)
 }
 
 // learnFormat reads the cluster's format again, after another node has said that
@@ -227,9 +239,11 @@ func (n *Node) watchOthers() {
 		}
 		n.judgeClock()
 		for _, p := range n.peers() {
-			if int64(p.Stored) > n.format.Load() {
+			switch {
+			case p.Store != uuid.Nil && p.Store != n.storeID:
+				n.stranger(p)
+			case int64(p.Stored) > n.format.Load():
 				n.learnFormat()
-				break
 			}
 		}
 		if n.process.Members.Replaced() {

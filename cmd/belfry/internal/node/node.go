@@ -52,7 +52,9 @@ type Node struct {
 	worker   *actor.PID // nil: not of its roles
 	host     *actor.PID // nil: not of its roles
 
-	format    atomic.Int64 // of stored messages, as the cluster writes them
+	storeID   uuid.UUID          // of the cluster in the store
+	strangers map[uuid.UUID]bool // processes of other stores that were told of
+	format    atomic.Int64       // of stored messages, as the cluster writes them
 	clockSkew prometheus.Gauge
 	clockOff  atomic.Bool
 	begun     atomic.Bool                     // it does its parts
@@ -104,7 +106,10 @@ func (n *Node) start(ctx context.Context) error {
 	n.registry = prometheus.NewRegistry()
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(n.cfg.Version))
 	actorLog := slog.New(library{n.log.Handler()})
-	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return actorLog }))
+	n.system = actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return actorLog }),
+		actor.WithDeadLetterThrottleInterval(100*time.Millisecond), // a goroutine waits for its end, also past ours
+	)
 	n.routes = cluster.NewRoutes(n.system, n.cfg.Partitions)
 	n.props = actors.NewFactory(n.system, n.log, actors.NewMetrics(n.registry))
 	n.serve()
@@ -164,6 +169,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the store: %w", err)
 	}
+	n.storeID, n.strangers = constants.ID, map[uuid.UUID]bool{}
 	n.format.Store(int64(constants.Format))
 	policy, err := n.policy(ctx)
 	if err != nil {
