@@ -18,7 +18,7 @@
 //
 //	Member, View, Members     gossip over hashicorp/memberlist
 //	Watch, Beater, Claims     which partitions this node takes and gives up, and when
-//	Propose, Rendezvous       placement
+//	Assign, Rendezvous        placement
 //	JudgeClock                whether this node's wall clock can be trusted
 //	wire                      messages between the actor systems, guarded
 //	Presence, Routes          who owns what, told by each to all

@@ -381,7 +381,9 @@ func (h *Host) ended(ctx actor.Context, now time.Duration, who *actor.PID) {
 	h.Routes.Disown(p, o.epoch)
 	h.stats[p].Store(nil)
 	h.Log.Info("the partition is not owned any more", "partition", p, "epoch", o.epoch)
-	h.carry(ctx, h.claims.Ended(now, p))
+	if h.ctx.Err() == nil { // else the host ends with it
+		h.carry(ctx, h.claims.Ended(now, p))
+	}
 }
 
 func (h *Host) end(ctx actor.Context, p int32) {
@@ -423,6 +425,9 @@ func (h *Host) answerGiver(ctx actor.Context, p int32, taken bool) {
 // rest sets the timer for what the claims wait for, and answers those who wait
 // for the host to own nothing.
 func (h *Host) rest(ctx actor.Context, now time.Duration) {
+	if h.ctx.Err() != nil {
+		return
+	}
 	if at, ok := h.claims.Wake(); ok {
 		h.timer.Reset(max(at-now, time.Millisecond))
 	}
