@@ -89,13 +89,13 @@ func (in *inbox) unary(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHa
 	return nil, status.Error(codes.Unimplemented, "not served")
 }
 
-// incoming is a stream as the library sees it: the handshake, and the end.
+// incoming is a stream as the library sees it: nothing but its end.
 type incoming struct {
 	grpc.ServerStream
 	in *inbox
 }
 
-// RecvMsg delivers what comes in, until it is for the library.
+// RecvMsg delivers what comes in, until the stream is over.
 func (s *incoming) RecvMsg(m any) error {
 	for {
 		if err := s.ServerStream.RecvMsg(m); err != nil {
@@ -105,14 +105,23 @@ func (s *incoming) RecvMsg(m any) error {
 		case *remote.RemoteMessage_MessageBatch:
 			s.in.take(t.MessageBatch)
 		case *remote.RemoteMessage_ConnectRequest:
-			if t.ConnectRequest.GetServerConnection() != nil {
-				return nil
+			if t.ConnectRequest.GetServerConnection() == nil {
+				s.in.drop(dropProtocol, nil)
+			} else if err := s.welcome(); err != nil {
+				return err
 			}
-			s.in.drop(dropProtocol, nil)
 		default:
 			s.in.drop(dropProtocol, nil)
 		}
 	}
+}
+
+// welcome answers the peer's first message. The library would look at its block
+// list for that, which another goroutine writes without a lock, and in which
+// whoever was once missed stays for ever.
+func (s *incoming) welcome() error {
+	answer := &remote.ConnectResponse{MemberId: s.in.system.ID}
+	return s.SendMsg(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectResponse{ConnectResponse: answer}})
 }
 
 // take delivers a batch, each envelope by itself.
