@@ -33,8 +33,6 @@ type Process struct {
 	DataDir string
 	Listen  string
 	Args    []string
-	// Through goes before the command: what it runs inside of.
-	Through []string
 	// Spawn starts the command somewhere else than in the test's own
 	// namespaces, on the thread that it is called on; nil: there.
 	Spawn func(start func() error) error
@@ -63,13 +61,12 @@ func (p *Process) Start() error {
 
 // Launch starts the process, and does not wait.
 func (p *Process) Launch() error {
-	args := append([]string{}, p.Through...)
-	args = append(args, p.Bin, "server", "--listen", p.Listen, "--allow-targets", "127.0.0.0/8")
+	args := []string{"server", "--listen", p.Listen, "--allow-targets", "127.0.0.0/8"}
 	if p.DataDir != "" {
 		args = append(args, "--data-dir", p.DataDir)
 	}
 	args = append(args, p.Args...)
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := exec.Command(p.Bin, args...)
 	cmd.SysProcAttr = childAttributes()
 	p.log.line = p.Line
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log

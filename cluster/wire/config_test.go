@@ -70,7 +70,7 @@ func TestPortTaken(t *testing.T) {
 }
 
 func TestUnreadableFiles(t *testing.T) {
-	_, err := Prepare(quietSystem(), Config{Listen: "127.0.0.1:0", Cluster: "test", TLS: TLS{CA: "no/ca", Cert: "no/cert", Key: "no/key"}})
+	_, err := prepare(quietSystem(), Config{Listen: "127.0.0.1:0", Cluster: "test", TLS: TLS{CA: "no/ca", Cert: "no/cert", Key: "no/key"}})
 	if err == nil || !strings.Contains(err.Error(), "no/cert") {
 		t.Errorf("error %v", err)
 	}

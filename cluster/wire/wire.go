@@ -18,9 +18,8 @@ import (
 // Wire is the connection of an actor system to those of other processes.
 type Wire struct {
 	system *actor.ActorSystem
-	config *remote.Config
 	out    *outbox
-	server *remote.Remote // nil when another one started it
+	server *remote.Remote
 }
 
 // Start makes an actor system reachable from other processes, and lets it reach
@@ -28,11 +27,10 @@ type Wire struct {
 // the system has spawned actors whose PIDs leave the process: they carry the
 // address that is set here. A port that is taken is an error.
 func Start(system *actor.ActorSystem, cfg Config) (*Wire, error) {
-	w, err := Prepare(system, cfg)
+	w, err := prepare(system, cfg)
 	if err != nil {
 		return nil, err
 	}
-	w.server = remote.NewRemote(system, w.config)
 	if err := listen(w.server); err != nil {
 		w.out.close(0)
 		return nil, fmt.Errorf("messages between nodes, listen on %s: %w", cfg.Listen, err)
@@ -51,10 +49,8 @@ func listen(r *remote.Remote) (err error) {
 	return nil
 }
 
-// Prepare does what Start does, except that it leaves the start of the library's
-// server to the caller: protoactor's cluster starts its own, and is given
-// RemoteConfig for it.
-func Prepare(system *actor.ActorSystem, cfg Config) (*Wire, error) {
+// prepare does what Start does, except that the server does not listen yet.
+func prepare(system *actor.ActorSystem, cfg Config) (*Wire, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
@@ -72,10 +68,10 @@ func Prepare(system *actor.ActorSystem, cfg Config) (*Wire, error) {
 		return nil, err
 	}
 	w := &Wire{system: system, out: newOutbox(system, cfg, m, s)}
-	w.config = remoteConfig(e, cfg, serverOptions(in, cfg, s), w.out.dial)
 	if !cfg.off.sending {
 		system.ProcessRegistry.RegisterAddressResolver(w.out.resolve)
 	}
+	w.server = remote.NewRemote(system, remoteConfig(e, cfg, serverOptions(in, cfg, s), w.out.dial))
 	return w, nil
 }
 
@@ -141,9 +137,6 @@ func remoteConfig(e endpoint, cfg Config, server []grpc.ServerOption, dial []grp
 	return c
 }
 
-// RemoteConfig is what protoactor's cluster is started with after Prepare.
-func (w *Wire) RemoteConfig() *remote.Config { return w.config }
-
 // Address is the host:port that PIDs of this process carry; it is known once the
 // server was started.
 func (w *Wire) Address() string { return w.system.Address() }
@@ -152,7 +145,5 @@ func (w *Wire) Address() string { return w.system.Address() }
 // grace; then nothing comes in any more, and what is sent is a dead letter.
 func (w *Wire) Stop(grace time.Duration) {
 	w.out.close(grace)
-	if w.server != nil {
-		w.server.Shutdown(false)
-	}
+	w.server.Shutdown(false)
 }
