@@ -2,8 +2,7 @@ package cql
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -141,7 +140,7 @@ func (d *dayCopy) flush() error {
 // owner had committed and perhaps not copied is copied again.
 func (s *Store) recover(o *outbox, epoch int64) {
 	for try := 1; ; try++ {
-		entries, err := s.uncopied(o.partition)
+		entries, err := s.readUncopied(o.partition)
 		if err == nil {
 			s.commit(o, entries...)
 			o.know(epoch)
@@ -154,6 +153,14 @@ func (s *Store) recover(o *outbox, epoch int64) {
 			return
 		}
 	}
+}
+
+func (s *Store) readUncopied(partition int32) ([]*entry, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, readTries*s.cfg.Timeout)
+	defer cancel()
+	return s.uncopied(ctx, partition, func(item string, err error) {
+		s.log.Error("history is lost", "partition", partition, "slot", item, "err", err)
+	})
 }
 
 func (o *outbox) is(epoch int64) bool {
@@ -177,60 +184,74 @@ type slot struct {
 	Spec, State []byte
 }
 
-// uncopied returns the entries of a ring that may not be in the history table.
-func (s *Store) uncopied(partition int32) ([]*entry, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, readTries*s.cfg.Timeout)
-	defer cancel()
-	var slots []slot
-	err := s.again(ctx, func() error {
-		slots = nil
-		return s.db.ContextQuery(ctx, selectRing, nil).Bind(partition, ownSlice, ringJob).SelectRelease(&slots)
-	})
+// uncopied returns the entries of a ring that may not be in the history table,
+// whoever has committed them. Slots that cannot be read are told to lost.
+func (s *Store) uncopied(ctx context.Context, partition int32, lost func(item string, err error)) ([]*entry, error) {
+	headers, err := s.readRing(ctx, selectRing, partition)
 	if err != nil {
 		return nil, err
 	}
 	var copied int64
 	seqs := map[string]int64{}
-	for _, sl := range slots {
+	for _, sl := range headers {
 		e, err := decodeHeader(sl.Spec)
 		if err != nil {
-			s.log.Error("history is lost", "partition", partition, "slot", sl.Item, "err", err)
+			lost(sl.Item, err)
 			continue
 		}
 		copied = max(copied, e.copied)
 		seqs[sl.Item] = e.seq
 	}
+	maps.DeleteFunc(seqs, func(_ string, seq int64) bool { return seq <= copied })
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	slots, err := s.readRing(ctx, selectSlots, partition, slices.Collect(maps.Keys(seqs)))
+	if err != nil {
+		return nil, err
+	}
 	var entries []*entry
-	for item, seq := range seqs {
-		if seq <= copied {
-			continue
-		}
-		e, err := s.readSlot(ctx, partition, item)
-		if errors.Is(err, errRing) {
-			s.log.Error("history is lost", "partition", partition, "slot", item, "err", err)
-			continue
-		}
+	for _, sl := range slots {
+		e, err := sl.entry()
 		if err != nil {
-			return nil, fmt.Errorf("slot %s: %w", item, err)
+			lost(sl.Item, err)
+			continue
 		}
 		entries = append(entries, e)
 	}
 	return entries, nil
 }
 
-func (s *Store) readSlot(ctx context.Context, partition int32, item string) (*entry, error) {
-	var sl slot
-	err := s.again(ctx, func() error {
-		sl = slot{}
-		return s.db.ContextQuery(ctx, selectSlot, nil).Bind(partition, ownSlice, ringJob, item).GetRelease(&sl)
+func (s *Store) readRing(ctx context.Context, statement string, partition int32, items ...any) (slots []slot, err error) {
+	err = s.again(ctx, func() error {
+		slots = nil
+		return s.db.ContextQuery(ctx, statement, nil).Bind(append([]any{partition, ownSlice, ringJob}, items...)...).SelectRelease(&slots)
 	})
-	if err != nil {
-		return nil, err
-	}
+	return slots, err
+}
+
+func (sl *slot) entry() (*entry, error) {
 	e, err := decodeHeader(sl.Spec)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		e.rows, err = decodeHistory(sl.State)
 	}
-	e.rows, err = decodeHistory(sl.State)
 	return e, err
+}
+
+// waiting returns the lines of a job on a day that are committed, by whatever
+// process, and perhaps not in the table.
+func (s *Store) waiting(ctx context.Context, partition int32, day job.Day, jobID string) (rows []persistence.HistoryRow, err error) {
+	entries, err := s.uncopied(ctx, partition, func(string, error) {}) // the next owner says it
+	now := time.Now()
+	for _, e := range entries {
+		if e.lives(s.cfg.Retention, now) <= 0 {
+			continue
+		}
+		for i := range e.rows {
+			if e.rows[i].Day == day && e.rows[i].JobID == jobID {
+				rows = append(rows, e.rows[i])
+			}
+		}
+	}
+	return rows, err
 }

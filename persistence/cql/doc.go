@@ -80,9 +80,9 @@
 // is needed to drop a fact, and a database that does not take history holds up
 // the commits that have some, not the jobs' rows.
 //
-// Readers in the process of the owner see a line when its commit returns; others
-// a few milliseconds later, or when the next owner has copied it. Lines expire by
-// themselves, so Expire does nothing.
+// Readers look into the ring first and then into the table, in whatever process
+// they are, so a line is seen when its commit returns: one that has left the ring
+// in between is in the table. Lines expire by themselves, so Expire does nothing.
 //
 // # Beats
 //

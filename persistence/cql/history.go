@@ -37,8 +37,8 @@ func (h *dbHistory) row(day job.Day, jobID string) persistence.HistoryRow {
 	}
 }
 
-// Executions reads the summaries of a job on a day, newest first. What this
-// process has committed and not copied yet is among them.
+// Executions reads the summaries of a job on a day, newest first. What is
+// committed and not copied yet is among them.
 func (s *Store) Executions(ctx context.Context, partition int32, day job.Day, jobID string, before *persistence.Cursor, limit int) ([]persistence.HistoryRow, error) {
 	rows, err := s.executions(ctx, partition, day, jobID, before, limit)
 	if err != nil {
@@ -52,7 +52,10 @@ func (s *Store) executions(ctx context.Context, partition int32, day job.Day, jo
 		return nil, err
 	}
 	// First what waits: a row that is not there any more is in the table.
-	rows := s.outbox(partition).waiting(day, jobID)
+	rows, err := s.waiting(ctx, partition, day, jobID)
+	if err != nil {
+		return nil, unreadable(err)
+	}
 	rows = slices.DeleteFunc(rows, func(h persistence.HistoryRow) bool {
 		return h.Attempt != 0 || before != nil && newestFirst(&h, before.ScheduledFor, before.ExecutionID) <= 0
 	})
@@ -61,7 +64,7 @@ func (s *Store) executions(ctx context.Context, partition int32, day job.Day, jo
 		statement, values = statement+olderThan, append(values, before.ScheduledFor, before.ExecutionID)
 	}
 	var stored []persistence.HistoryRow
-	err := s.again(ctx, func() (err error) {
+	err = s.again(ctx, func() (err error) {
 		q := s.db.ContextQuery(ctx, statement, nil).Bind(values...).PageSize(min(3*limit+10, pageRows))
 		stored, err = summaries(q, day, jobID, limit)
 		return err
@@ -138,12 +141,15 @@ func (s *Store) attempts(ctx context.Context, partition int32, day job.Day, jobI
 	if err := s.enter(ctx); err != nil || texts(jobID, executionID) != nil {
 		return nil, err
 	}
-	rows := s.outbox(partition).waiting(day, jobID)
+	rows, err := s.waiting(ctx, partition, day, jobID)
+	if err != nil {
+		return nil, unreadable(err)
+	}
 	rows = slices.DeleteFunc(rows, func(h persistence.HistoryRow) bool {
 		return h.ScheduledFor != scheduledFor || h.ExecutionID != executionID
 	})
 	var stored []dbHistory
-	err := s.again(ctx, func() error {
+	err = s.again(ctx, func() error {
 		stored = nil
 		return s.db.ContextQuery(ctx, historyColumns+ofExecution, nil).
 			Bind(partition, day.Time(), jobID, scheduledFor, executionID).SelectRelease(&stored)

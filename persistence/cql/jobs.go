@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	rowColumns  = "SELECT slice, job_id, item, revision, state_name, next_run_at, labels, spec, state FROM partitions WHERE p = ? AND "
-	selectSlice = rowColumns + "slice = ?"
-	selectRow   = rowColumns + "slice = ? AND job_id = ? AND item = ?"
+	rowColumns = "SELECT slice, job_id, item, revision, state_name, next_run_at, labels, spec, state FROM partitions WHERE p = ? AND "
+	selectRows = rowColumns + "(slice, job_id, item) > (?, ?, ?) AND (slice) < (?) LIMIT ?"
+	selectRow  = rowColumns + "slice = ? AND job_id = ? AND item = ?"
 
-	pageRows  = 1000
-	loadAhead = 4 // slices read at once
+	pageRows   = 1000
+	loadRanges = 4 // ranges of slices read at once
 )
 
 // dbRow is a row of a partition as the driver reads it.
@@ -39,9 +39,10 @@ func (r *dbRow) row() persistence.Row {
 	}
 }
 
-// Load reads slices of a partition, one request for each, in their order.
+// Load reads a partition in a few ranges of slices at once, and passes their rows
+// on in order.
 func (s *Store) Load(ctx context.Context, partition int32, from, to int16, each func(persistence.Row) error) error {
-	if err := s.load(ctx, partition, from, min(to, ownSlice), each); err != nil {
+	if err := s.load(ctx, partition, max(from, 0), min(to, ownSlice), each); err != nil {
 		return fmt.Errorf("load partition %d: %w", partition, err)
 	}
 	return nil
@@ -53,48 +54,92 @@ func (s *Store) load(ctx context.Context, partition int32, from, to int16, each 
 	}
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var ahead []<-chan sliceRows
-	for next := max(from, 0); next < to || len(ahead) > 0; {
-		for ; next < to && len(ahead) < loadAhead; next++ {
-			ahead = append(ahead, s.readSlice(reading, partition, next))
+	var ranges []<-chan page
+	for i, n := int16(0), to-from; i < loadRanges && from < to; i++ {
+		ranges = append(ranges, s.readRange(reading, partition, from+n*i/loadRanges, from+n*(i+1)/loadRanges))
+	}
+	for _, pages := range ranges {
+		for p := range pages {
+			if err := p.pass(ctx, each); err != nil {
+				return err
+			}
 		}
-		got := <-ahead[0]
-		ahead = ahead[1:]
-		if got.err != nil {
-			if err := ended(ctx); err != nil {
-				return err
-			}
-			return unreadable(got.err)
+	}
+	return ended(ctx)
+}
+
+// page is rows that were read at once.
+type page struct {
+	rows []dbRow
+	err  error
+}
+
+func (p page) pass(ctx context.Context, each func(persistence.Row) error) error {
+	if p.err != nil {
+		if err := ended(ctx); err != nil {
+			return err
 		}
-		for i := range got.rows {
-			if err := ended(ctx); err != nil {
-				return err
-			}
-			if err := each(got.rows[i].row()); err != nil {
-				return err
-			}
+		return unreadable(p.err)
+	}
+	for i := range p.rows {
+		if err := ended(ctx); err != nil {
+			return err
+		}
+		if err := each(p.rows[i].row()); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// sliceRows is a slice, read.
-type sliceRows struct {
-	rows []dbRow
-	err  error
-}
-
-func (s *Store) readSlice(ctx context.Context, partition int32, slice int16) <-chan sliceRows {
-	out := make(chan sliceRows, 1)
+// readRange reads the slices [from, to), until the context ends. A range in which
+// more was deleted than one read of the database passes over is read slice by
+// slice.
+func (s *Store) readRange(ctx context.Context, partition int32, from, to int16) <-chan page {
+	out := make(chan page, 1)
 	go func() {
-		var got sliceRows
-		got.err = s.again(ctx, func() error {
-			got.rows = nil
-			return s.db.ContextQuery(ctx, selectSlice, nil).Bind(partition, slice).SelectRelease(&got.rows)
-		})
-		out <- got
+		defer close(out)
+		after := dbRow{Slice: from} // no job has an empty id
+		for width := to - from; after.Slice < to; {
+			end := min(after.Slice+width, to)
+			rows, err := s.readRows(ctx, partition, &after, end)
+			if width > 1 && tooMuchDeleted(err) {
+				width = 1
+				continue
+			}
+			select {
+			case out <- page{rows, err}:
+			case <-ctx.Done():
+				return
+			}
+			switch {
+			case err != nil:
+				return
+			case len(rows) < pageRows:
+				after = dbRow{Slice: end}
+			default:
+				after = rows[len(rows)-1]
+			}
+		}
 	}()
 	return out
+}
+
+// readRows reads the next rows after one, before a slice.
+func (s *Store) readRows(ctx context.Context, partition int32, after *dbRow, end int16) (rows []dbRow, err error) {
+	err = s.again(ctx, func() error {
+		rows = nil
+		return s.db.ContextQuery(ctx, selectRows, nil).
+			Bind(partition, after.Slice, after.JobID, after.Item, end, pageRows).SelectRelease(&rows)
+	})
+	return rows, err
+}
+
+// tooMuchDeleted tells whether the database gave up a read, as it does when that
+// passes over too many deleted rows.
+func tooMuchDeleted(err error) bool {
+	var failure *gocql.RequestErrReadFailure
+	return errors.As(err, &failure)
 }
 
 // Get reads one row.

@@ -2,11 +2,8 @@ package cql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/gocql/gocql"
 
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
@@ -127,8 +124,7 @@ func (l *listing) readAll(at persistence.Position, to int32) []*partJobs {
 // the database passes over is read slice by slice.
 func (l *listing) readPart(part *partJobs, begin persistence.Position) error {
 	err := l.scan(part, selectJobs, part.partition, begin.Slice, begin.JobID)
-	var failure *gocql.RequestErrReadFailure
-	if !errors.As(err, &failure) {
+	if !tooMuchDeleted(err) {
 		return err
 	}
 	for slice := begin.Slice; slice < job.SlicesPerKind && !part.more; slice++ {

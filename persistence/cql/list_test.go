@@ -3,6 +3,7 @@ package cql
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -73,6 +74,12 @@ func TestListPages(t *testing.T) {
 	}
 }
 
+// tooManyTombstones is how the database gives a read up.
+var tooManyTombstones = &frame.Error{
+	Code: 0x1300, Message: "Scanned over 100001 tombstones",
+	Details: []byte{0, 6, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0}, // READ_FAILURE: level, received, wanted, failures, no data
+}
+
 // TestListPastTombstones: where the database refuses to read so far, since too
 // much was deleted in between, the list goes slice by slice.
 func TestListPastTombstones(t *testing.T) {
@@ -84,9 +91,7 @@ func TestListPastTombstones(t *testing.T) {
 			return cqlproxy.Pass()
 		}
 		refusals++
-		// READ_FAILURE: level, received, wanted, failures, no data
-		details := []byte{0, 6, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0}
-		return cqlproxy.Refuse(&frame.Error{Code: 0x1300, Message: "Scanned over 100001 tombstones", Details: details})
+		return cqlproxy.Refuse(tooManyTombstones)
 	})
 	for _, limit := range []int{7, 1000} {
 		if got, _ := listAll(t, s, limit); !slices.Equal(got, want) {
@@ -96,5 +101,34 @@ func TestListPastTombstones(t *testing.T) {
 	p.Decide(cqlproxy.PassAll)
 	if refusals == 0 {
 		t.Error("no read was refused")
+	}
+}
+
+// TestLoadPastTombstones: as TestListPastTombstones, for a load of many slices at
+// once.
+func TestLoadPastTombstones(t *testing.T) {
+	s, p := setup(t).proxied()
+	scattered(t, s, 0)
+	load := func() (all []string) {
+		if err := s.Load(t.Context(), 1, 0, 64, func(r persistence.Row) error {
+			all = append(all, r.JobID+"/"+r.Item)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	want := load()
+	var refusals atomic.Int32
+	p.Decide(func(r cqlproxy.Request) cqlproxy.Action {
+		if !r.Mentions("(slice, job_id, item) > ") || refusals.Add(1) > loadRanges {
+			return cqlproxy.Pass()
+		}
+		return cqlproxy.Refuse(tooManyTombstones)
+	})
+	got := load()
+	p.Decide(cqlproxy.PassAll)
+	if len(want) == 0 || !slices.Equal(got, want) || refusals.Load() < 64 {
+		t.Errorf("%d reads of 64 slices gave %v, want %v", refusals.Load(), got, want)
 	}
 }

@@ -66,7 +66,9 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newStore(cfg, db, route), nil
+	s := newStore(cfg, db, route)
+	s.learnRoutes(ctx)
+	return s, nil
 }
 
 // prepare sees to the schema, over a session of its own: that of the store

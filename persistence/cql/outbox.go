@@ -151,21 +151,6 @@ func (s *Store) commit(o *outbox, entries ...*entry) {
 	}
 }
 
-// waiting returns the rows that are committed and perhaps not yet in the table,
-// of one job on one day.
-func (o *outbox) waiting(day job.Day, jobID string) (rows []persistence.HistoryRow) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, e := range o.pending {
-		for i := range e.rows {
-			if e.rows[i].Day == day && e.rows[i].JobID == jobID {
-				rows = append(rows, e.rows[i])
-			}
-		}
-	}
-	return rows
-}
-
 // idle tells whether nothing waits to be copied, or what to wait for.
 func (o *outbox) idle() (bool, <-chan struct{}) {
 	o.mu.Lock()

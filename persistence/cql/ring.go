@@ -20,9 +20,9 @@ const (
 	ringJob    = "/history"
 	ringFormat = 1
 
-	putRing    = "INSERT INTO partitions (p, slice, job_id, item, revision, spec, state) VALUES (?, ?, ?, ?, ?, ?, ?)"
-	selectRing = "SELECT item, spec FROM partitions WHERE p = ? AND slice = ? AND job_id = ?"
-	selectSlot = "SELECT spec, state FROM partitions WHERE p = ? AND slice = ? AND job_id = ? AND item = ?"
+	putRing     = "INSERT INTO partitions (p, slice, job_id, item, revision, spec, state) VALUES (?, ?, ?, ?, ?, ?, ?)"
+	selectRing  = "SELECT item, spec FROM partitions WHERE p = ? AND slice = ? AND job_id = ?"
+	selectSlots = "SELECT item, spec, state FROM partitions WHERE p = ? AND slice = ? AND job_id = ? AND item IN ?"
 )
 
 func ringItem(seq int64) string { return fmt.Sprintf("ring/%02d", seq%ringSlots) }
