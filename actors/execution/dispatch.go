@@ -80,7 +80,9 @@ func (w *worker) inquired(ctx actor.Context, m *belfryv1.Inquire) {
 	if !w.ledger.owners.hear(m.GetPartition(), m.GetEpoch(), from) {
 		return
 	}
-	ctx.Request(from, &belfryv1.Holds{Partition: m.GetPartition(), Epoch: m.GetEpoch(), Deliveries: w.ledger.inquire(m.GetPartition())})
+	for _, part := range w.ledger.holds(m.GetPartition(), m.GetEpoch()) {
+		ctx.Request(from, part)
+	}
 	w.flushSoon(ctx)
 }
 

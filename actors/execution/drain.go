@@ -61,7 +61,7 @@ func (w *worker) beginDrain(ctx actor.Context, m *drain) {
 		w.drain.waiting = append(w.drain.waiting, sender)
 	}
 	w.drain.stop()
-	w.drain.timer = time.AfterFunc(m.timeout, func() { w.root.Send(w.self, cut{}) })
+	w.drain.timer = w.after(m.timeout, cut{})
 	w.flushSoon(ctx)
 }
 
@@ -78,7 +78,13 @@ func (w *worker) cutCalls(ctx actor.Context) {
 		ctx.Send(child, cut{})
 	}
 	w.drain.stop()
-	w.drain.timer = time.AfterFunc(w.Resend, func() { w.root.Send(w.self, giveUp{}) })
+	w.drain.timer = w.after(w.Resend, giveUp{})
+}
+
+// after sends the worker a message later, whatever incarnation it has by then.
+func (w *worker) after(d time.Duration, message any) *time.Timer {
+	root, self := w.root, w.self
+	return time.AfterFunc(d, func() { root.Send(self, message) })
 }
 
 func (w *worker) answerDrain(ctx actor.Context) {

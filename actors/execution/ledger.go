@@ -61,6 +61,7 @@ type ledger struct {
 	owners   owners
 	draining bool
 	spawned  int64 // names execution actors
+	answers  int64 // to Inquires
 }
 
 // report is one sending of a result; a later one makes it void.

@@ -1,10 +1,12 @@
 package execution
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -188,5 +190,31 @@ func TestSilentOwnersCostOneSlot(t *testing.T) {
 	l.settle(1, true)
 	if o := l.offer(now, 50, owned); o.slots != 50 {
 		t.Errorf("%d slots for an owner that answers again", o.slots)
+	}
+}
+
+// TestLongAnswersComeInParts that a transport takes, and name everything once.
+func TestLongAnswersComeInParts(t *testing.T) {
+	const most = 4 << 20
+	l := newLedger(3 * holdsPart)
+	for n := range 2*holdsPart + 1 {
+		h := &held{ref: ref{fmt.Sprintf("%0200d", n), 1}}
+		l.held[h.ref] = h
+	}
+	seen := map[string]bool{}
+	parts := l.holds(0, 7)
+	for _, m := range parts {
+		if proto.Size(m) > most/2 || m.GetEpoch() != 7 || m.GetAnswer() != parts[0].GetAnswer() || int(m.GetParts()) != len(parts) {
+			t.Errorf("%d bytes, epoch %d, answer %d of %d parts", proto.Size(m), m.GetEpoch(), m.GetAnswer(), m.GetParts())
+		}
+		for _, d := range m.GetDeliveries() {
+			seen[d.GetExecutionId()] = true
+		}
+	}
+	if len(parts) != 3 || len(seen) != len(l.held) {
+		t.Errorf("%d deliveries in %d parts, of %d", len(seen), len(parts), len(l.held))
+	}
+	if again := l.holds(1, 7); len(again) != 1 || again[0].GetParts() != 1 || again[0].GetAnswer() <= parts[0].GetAnswer() {
+		t.Errorf("of a partition without any: %v", again)
 	}
 }

@@ -32,6 +32,7 @@ func NewWorker(f *actors.Factory, cfg Config, opts ...actors.Option) (*actor.Pro
 type shared struct {
 	Config
 	ledger     *ledger
+	drain      drainage
 	panics     map[string]any // why execution actors were stopped, until they end
 	executions *actor.Props
 }
@@ -55,7 +56,6 @@ type worker struct {
 	fenced   bool        // partitions stand in line, and this node may send nothing
 	timer    *time.Timer // sends wake
 	wakeAt   time.Time
-	drain    drainage
 }
 
 // Messages of the worker to itself. They are few: one flush and one wake at a
@@ -76,8 +76,11 @@ func (w *worker) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		w.start(ctx)
-	case *actor.Stopping, *actor.Restarting:
-		w.stop()
+	case *actor.Restarting: // a drain goes on
+		w.timer.Stop()
+	case *actor.Stopping:
+		w.timer.Stop()
+		w.drain.stop()
 	case *actor.Stopped:
 	case *belfryv1.Dispatch:
 		w.dispatched(ctx, m)
@@ -118,11 +121,6 @@ func (w *worker) start(ctx actor.Context) {
 		}
 	}
 	w.flushSoon(ctx)
-}
-
-func (w *worker) stop() {
-	w.timer.Stop()
-	w.drain.stop()
 }
 
 func (w *worker) begin(ctx actor.Context, h *held, may func() bool) {

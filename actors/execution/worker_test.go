@@ -508,6 +508,37 @@ func TestDrainCutsWhatDoesNotFinish(t *testing.T) {
 	})
 }
 
+// A panic during a drain cuts what ran; who waits for the drain is answered all
+// the same.
+func TestADrainOutlivesAPanic(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, got := stage(t, config(4, delivererFunc(func(ctx context.Context, _ *belfryv1.Delivery, _ int64, _ func() bool) *belfryv1.Result {
+			<-ctx.Done()
+			return &belfryv1.Result{Outcome: unknownOutcome}
+		})))
+		w.dispatch(0, numbered(0, 1))
+		synctest.Wait()
+		start := time.Now()
+		done := make(chan int)
+		go func() {
+			left, err := Drain(w.f.System(), w.worker, time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- left
+		}()
+		synctest.Wait()
+		w.f.System().Root.Send(w.worker, (*ended)(nil)) // reads through nil
+		w.acknowledge(next[*belfryv1.Results](t, got))
+		if left := <-done; left != 0 || time.Since(start) > time.Second {
+			t.Errorf("after %v %d are left", time.Since(start), left)
+		}
+		w.dispatch(0, numbered(0, 2))
+		next[*belfryv1.Busy](t, got) // it is drained still
+		w.close()
+	})
+}
+
 func TestDrainWithoutAWorker(t *testing.T) {
 	f := factory(nil)
 	if _, err := Drain(f.System(), actor.NewPID(f.System().Address(), "nobody"), time.Millisecond); !errors.Is(err, actor.ErrDeadLetter) {

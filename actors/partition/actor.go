@@ -61,6 +61,8 @@ type owner struct {
 	shown   time.Time
 	changed bool // since then
 	panics  int  // of the state, as far as they are logged
+
+	holdings map[WorkerID]*holdings // parts of answers that are on their way
 }
 
 // Messages of the owner to itself, from its host, and to its host. A full
@@ -89,7 +91,7 @@ func (yield) Reserved()          {}
 func (yielded) Reserved()        {}
 
 func newOwner(sh Shell, part int32, state *State, stats *atomic.Pointer[Stats]) actor.Actor {
-	return &owner{Shell: sh, state: state, part: part, workers: map[WorkerID]*actor.PID{}, refs: map[Ref]*actor.PID{}, stats: stats}
+	return &owner{Shell: sh, state: state, part: part, workers: map[WorkerID]*actor.PID{}, holdings: map[WorkerID]*holdings{}, refs: map[Ref]*actor.PID{}, stats: stats}
 }
 
 // Receive is the table of what an owner understands.
@@ -119,14 +121,29 @@ func (o *owner) Receive(ctx actor.Context) {
 	case *belfryv1.Begun:
 		o.step(ctx, Begun{WorkerIDOf(ctx.Sender()), m.GetDeliveries()})
 	case *belfryv1.Holds:
-		if m.GetEpoch() == o.state.life {
-			o.step(ctx, Holds{WorkerIDOf(ctx.Sender()), m.GetDeliveries()})
-		}
+		o.held(ctx, m)
 	case *actor.DeadLetterResponse:
 		// The worker turned a message away, or is being restarted: deliveries are
 		// sent again after their timeout, acknowledgements with the next result.
 	default:
 		o.asked(ctx)
+	}
+}
+
+// held takes what a worker holds, once all parts of its answer are there.
+func (o *owner) held(ctx actor.Context, m *belfryv1.Holds) {
+	if m.GetEpoch() != o.state.life {
+		return
+	}
+	from := WorkerIDOf(ctx.Sender())
+	parts := o.holdings[from]
+	if parts == nil {
+		parts = &holdings{}
+		o.holdings[from] = parts
+	}
+	if all, whole := parts.take(m); whole {
+		delete(o.holdings, from)
+		o.step(ctx, Holds{from, all})
 	}
 }
 

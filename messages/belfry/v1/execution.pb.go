@@ -385,12 +385,15 @@ func (x *Inquire) GetEpoch() int64 {
 }
 
 // Holds answers an Inquire: every delivery that runs, or has ended and is not
-// acknowledged. The results of those that have ended follow.
+// acknowledged. The results of those that have ended follow. A long answer comes
+// in parts, in order.
 type Holds struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the Inquire
 	Deliveries    []*DeliveryRef         `protobuf:"bytes,3,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	Answer        int64                  `protobuf:"varint,4,opt,name=answer,proto3" json:"answer,omitempty"` // grows with each answer of a worker
+	Parts         int32                  `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`   // of this answer; 0: this is all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,6 +447,20 @@ func (x *Holds) GetDeliveries() []*DeliveryRef {
 		return x.Deliveries
 	}
 	return nil
+}
+
+func (x *Holds) GetAnswer() int64 {
+	if x != nil {
+		return x.Answer
+	}
+	return 0
+}
+
+func (x *Holds) GetParts() int32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
 }
 
 // Busy gives deliveries back: the worker had no slot for them and has not
@@ -1003,13 +1020,15 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"deliveries\"=\n" +
 	"\aInquire\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"s\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xa1\x01\n" +
 	"\x05Holds\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x126\n" +
 	"\n" +
 	"deliveries\x18\x03 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
-	"deliveries\"\x8a\x01\n" +
+	"deliveries\x12\x16\n" +
+	"\x06answer\x18\x04 \x01(\x03R\x06answer\x12\x14\n" +
+	"\x05parts\x18\x05 \x01(\x05R\x05parts\"\x8a\x01\n" +
 	"\x04Busy\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x126\n" +
