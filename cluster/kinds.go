@@ -59,13 +59,14 @@ func (f *failure) Unwrap() error { return f.err }
 type Kinds struct {
 	Handlers map[string]Handler
 	// Actors are for those that need an actor of their own: it gets
-	// *belfryv1.Perform and answers *belfryv1.Performed, and it gets what others
-	// send to its identity. It must not wait in Receive.
+	// *belfryv1.Perform and answers the sender *belfryv1.Performed within the
+	// timeout, and it gets what others send to its identity. It must not wait in
+	// Receive.
 	Actors map[string]func(identity string) actor.Actor
 
 	Idle time.Duration // after which an actor that nobody used is stopped. 0: 10 min
 	Most int           // identities at once. 0: 10,000
-	Busy int           // executions at once in all handlers. 0: 1,000
+	Busy int           // executions at once in all of them. 0: 1,000
 }
 
 // Names are the kinds, sorted.
@@ -110,6 +111,7 @@ type kindsHost struct {
 	byName map[string]*hosted // by kind and identity
 	byPID  map[string]string
 	spawns int
+	calls  *calls // executions that actors of the service have not answered
 	busy   atomic.Int64
 	ended  chan struct{}
 }
@@ -118,7 +120,8 @@ type kindsHost struct {
 type hosted struct {
 	pid  *actor.PID
 	last atomic.Int64 // when it was used, ns of the process's clock
-	runs atomic.Int64 // executions of its handler
+	runs atomic.Int64 // executions that it has not answered
+	own  bool         // it is an actor of the service
 }
 
 func (h *hosted) use() { h.last.Store(int64(time.Since(processStart))) }
@@ -137,7 +140,7 @@ func startKinds(props *actors.Factory, k Kinds, gone func(reason any)) (*kindsHo
 	orDefault(&k.Idle, 10*time.Minute)
 	orDefault(&k.Most, 10_000)
 	orDefault(&k.Busy, 1_000)
-	h := &kindsHost{Kinds: k, props: props, byName: map[string]*hosted{}, byPID: map[string]string{}, ended: make(chan struct{})}
+	h := &kindsHost{Kinds: k, props: props, calls: newCalls(props.System(), k.Busy), byName: map[string]*hosted{}, byPID: map[string]string{}, ended: make(chan struct{})}
 	guardian := props.Guardian(kindsKind, func(_ *actor.PID, reason any) { gone(reason) })
 	var err error
 	h.self, err = props.System().Root.SpawnNamed(props.Props(kindsKind, func() actor.Actor { return h }, props.Supervises(hostedKind, nil), guardian), hostActor)
@@ -147,7 +150,7 @@ func startKinds(props *actors.Factory, k Kinds, gone func(reason any)) (*kindsHo
 	return h, nil
 }
 
-// quiet waits until no handler has run for 100 ms, or ctx ends. Within that time
+// quiet waits until nothing has run for 100 ms, or ctx ends. Within that time
 // comes what was sent here before anybody heard that this process drains.
 func (h *kindsHost) quiet(ctx context.Context) {
 	t := time.NewTicker(20 * time.Millisecond)
@@ -164,8 +167,8 @@ func (h *kindsHost) quiet(ctx context.Context) {
 	}
 }
 
-// close waits until no handler runs, or ctx ends, and stops: what still runs
-// then has its context cancelled.
+// close waits until nothing runs, or ctx ends, and stops: handlers that still run
+// then have their context cancelled.
 func (h *kindsHost) close(ctx context.Context) error {
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
@@ -221,6 +224,10 @@ func (h *kindsHost) perform(ctx actor.Context, m *belfryv1.Perform) {
 		ctx.Respond(&belfryv1.Performed{Error: err.Error(), RetryAfterMs: busyPause.Milliseconds()})
 		return
 	}
+	if one.own {
+		h.follow(ctx, one, m)
+		return
+	}
 	ctx.Forward(one.pid)
 }
 
@@ -242,6 +249,7 @@ func (h *kindsHost) find(ctx actor.Context, kind, identity string) (*hosted, err
 	if err != nil {
 		return nil, err
 	}
+	_, one.own = h.Actors[kind]
 	h.spawns++ // a name is not used twice: no message for one reaches the next
 	one.pid, err = ctx.SpawnNamed(h.props.Props(hostedKind, produce), fmt.Sprintf("a%d", h.spawns))
 	if err != nil {
@@ -356,15 +364,23 @@ func (p *performer) begin(ctx actor.Context, m *belfryv1.Perform) {
 		p.running[key] = append(waiting, ctx.Sender())
 		return
 	}
-	if p.busy.Add(1) > p.most {
-		p.busy.Add(-1)
-		ctx.Respond(&belfryv1.Performed{Error: fmt.Sprintf("%d executions run here, and there may be no more", p.most), RetryAfterMs: busyPause.Milliseconds()})
+	if !enter(ctx, p.busy, p.most) {
 		return
 	}
 	p.one.runs.Add(1)
 	p.running[key] = []*actor.PID{ctx.Sender()}
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	go func() { root.Send(self, performed{key, p.run(m)}) }()
+}
+
+// enter counts an execution, or refuses it when too many run.
+func enter(ctx actor.Context, busy *atomic.Int64, most int64) bool {
+	if busy.Add(1) <= most {
+		return true
+	}
+	busy.Add(-1)
+	ctx.Respond(&belfryv1.Performed{Error: fmt.Sprintf("%d executions run here, and there may be no more", most), RetryAfterMs: busyPause.Milliseconds()})
+	return false
 }
 
 func (p *performer) end(ctx actor.Context, m performed) {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -249,8 +250,12 @@ func (n *nodeProcess) tell(o order) {
 	}
 }
 
+// answer reads what a node says. One that says nothing for much longer than an
+// order may take is ended, and shows what its goroutines wait for.
 func (n *nodeProcess) answer() report {
 	n.t.Helper()
+	silent := time.AfterFunc(time.Minute, func() { _ = n.cmd.Process.Signal(syscall.SIGQUIT) })
+	defer silent.Stop()
 	var r report
 	if err := n.out.Decode(&r); err != nil {
 		n.t.Fatalf("node %s: %v", n.name, err)
@@ -397,9 +402,13 @@ func clientOf(t *testing.T, n, other *nodeProcess) {
 	}
 	other.do(order{Op: "members", Members: 4})
 	n.tell(order{Op: "perform", Kind: "echo", Identity: "slow"})
-	<-begun
-	closed := make(chan error)
-	go func() { closed <- client.Close(t.Context()) }()
+	select {
+	case <-begun:
+	case <-within(t, 20*time.Second).Done():
+		t.Fatalf("the client was not asked: %+v", n.answer())
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- client.Close(within(t, time.Minute)) }()
 	more, soon := report{Who: "echo x"}, within(t, 20*time.Second)
 	for more.Who == "echo x" && soon.Err() == nil {
 		other.tell(order{Op: "perform", Kind: "echo", Identity: "x"})

@@ -398,9 +398,10 @@ func TestTheEndOfAnIdleActor(t *testing.T) {
 			return Kinds{Idle: time.Minute, Actors: map[string]func(string) actor.Actor{"echo": func(identity string) actor.Actor {
 				e := echo{identity, made.Add(1)}
 				return actor.ReceiveFunc(func(ctx actor.Context) {
-					if _, slow := ctx.Message().(*belfryv1.Perform); slow {
+					if _, slow := ctx.Message().(*belfryv1.GetJob); slow {
 						close(begun)
 						<-release
+						ctx.Respond(&belfryv1.Answer{})
 					}
 					e.Receive(ctx)
 				})
@@ -415,7 +416,7 @@ func TestTheEndOfAnIdleActor(t *testing.T) {
 		}
 		result := make(chan error)
 		go func() {
-			_, err := s.services.Perform(within(t, time.Hour), &belfryv1.Perform{Kind: "echo", Identity: "x"})
+			_, err := s.services.Ask(within(t, time.Hour), "echo", "x", &belfryv1.GetJob{})
 			result <- err
 		}()
 		<-begun
@@ -427,6 +428,59 @@ func TestTheEndOfAnIdleActor(t *testing.T) {
 		}
 		synctest.Wait() // it has ended
 		ask("x 2")
+		s.close(t)
+	})
+}
+
+// TestActorsOfAServiceAreWaitedFor until they have answered, or nobody waits for
+// the answer any more.
+func TestActorsOfAServiceAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, release := make(chan struct{}, 10), make(chan struct{})
+		s := setupKinds(t, func(string) Kinds {
+			return Kinds{Actors: map[string]func(string) actor.Actor{"mail": func(identity string) actor.Actor {
+				return actor.ReceiveFunc(func(ctx actor.Context) {
+					if _, ok := ctx.Message().(*belfryv1.Perform); !ok {
+						return
+					}
+					begun <- struct{}{}
+					if root, sender := ctx.ActorSystem().Root, ctx.Sender(); identity != "silent" {
+						go func() {
+							<-release
+							root.Send(sender, &belfryv1.Performed{Succeeded: true})
+						}()
+					}
+				})
+			}}}
+		})
+		s.see("a")
+		perform := func(identity string) chan error {
+			result := make(chan error, 1)
+			go func() {
+				p, err := s.services.Perform(within(t, time.Minute), mail(identity))
+				if err == nil && !p.GetSucceeded() {
+					err = errors.New(p.GetError())
+				}
+				result <- err
+			}()
+			<-begun
+			return result
+		}
+		good, silent := perform("good"), perform("silent")
+		start, closed := time.Now(), make(chan error, 1)
+		go func() { closed <- s.hosts["a"].close(t.Context()) }()
+		time.Sleep(10 * time.Second)
+		close(release)
+		if err := <-good; err != nil {
+			t.Errorf("what ran: %v", err)
+		}
+		if err := <-silent; err == nil {
+			t.Error("one that does not answer has succeeded")
+		}
+		if err := <-closed; err != nil || time.Since(start) < 59*time.Second || time.Since(start) > 61*time.Second {
+			t.Errorf("closed after %s: %v", time.Since(start), err)
+		}
+		delete(s.hosts, "a")
 		s.close(t)
 	})
 }
