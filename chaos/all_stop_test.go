@@ -13,6 +13,7 @@ import (
 // result is recorded: every node exits with 0, long before its time is over, and
 // when they are started again nothing is sent a second time.
 func TestAllStop(t *testing.T) {
+	t.Parallel()
 	c := NewNodes(t, cassandra.Start(t, 1), 2)
 	for _, n := range c.All {
 		n.Extra = []string{"--drain-timeout", "40s"}

@@ -11,20 +11,6 @@ import (
 	"time"
 )
 
-// Record is one element of a job's executions, as the API shows it.
-type Record struct {
-	ExecutionID  string    `json:"execution_id"`
-	ScheduledFor time.Time `json:"scheduled_for"`
-	Status       string    `json:"status"`
-	Reason       string    `json:"reason"`
-	AttemptCount int       `json:"attempt_count"`
-	Range        *struct {
-		First time.Time `json:"first"`
-		Last  time.Time `json:"last"`
-		Count int       `json:"count"`
-	} `json:"range"`
-}
-
 // Owner is who owns a partition, as the API shows it.
 type Owner struct {
 	Partition int32  `json:"partition"`

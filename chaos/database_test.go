@@ -18,8 +18,9 @@ func onDatabase(db *cassandra.Cluster, keyspace string) *Process {
 
 // TestOwnerKilledOnDatabase: as TestOwnerKilled, with the jobs in Cassandra.
 func TestOwnerKilledOnDatabase(t *testing.T) {
+	t.Parallel()
 	node := onDatabase(cassandra.Start(t, 1), "owner_killed")
-	underLoad(t, node, 100, envInt(t, "BELFRY_CHAOS_KILLS", 20), func() {
+	underLoad(t, node, 100, envInt(t, "BELFRY_CHAOS_KILLS", 5), func() {
 		node.Kill()
 		if err := node.Start(); err != nil {
 			t.Fatal(err)
@@ -30,10 +31,11 @@ func TestOwnerKilledOnDatabase(t *testing.T) {
 // TestDatabaseNodeKilled: one of three database nodes dies and comes back, again
 // and again, and nothing is lost, early or doubled.
 func TestDatabaseNodeKilled(t *testing.T) {
+	t.Parallel()
 	db := cassandra.Start(t, 3)
 	node := onDatabase(db, "database_node_killed")
 	n := 0
-	underLoad(t, node, 30, 5, func() {
+	underLoad(t, node, 30, envInt(t, "BELFRY_CHAOS_DATABASE_KILLS", 2), func() {
 		db.Kill(n % 3)
 		db.Restart(n % 3)
 		n++
@@ -43,6 +45,7 @@ func TestDatabaseNodeKilled(t *testing.T) {
 // TestDatabaseAway: a server that starts before its database waits for it and
 // says so; one that loses it promises nothing, and goes on when it is back.
 func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
 	db := cassandra.Own(t, 1)
 	node := onDatabase(db, "database_away")
 	underLoad(t, node, 20, 1, func() {

@@ -13,6 +13,7 @@ import (
 // also of jobs that may be tried once only. What is due during the drain is the
 // other node's, on time. Case C113.
 func TestDrainTooShort(t *testing.T) {
+	t.Parallel()
 	const limit = 3 * time.Second
 	c := NewNodes(t, cassandra.Start(t, 1), 2)
 	for _, n := range c.All {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belfry-scheduler/belfry/chaos/check"
 	"github.com/belfry-scheduler/belfry/persistence/cassandra"
 )
 
@@ -15,6 +16,7 @@ import (
 // Case C110: nodes that join at the same moment, and agree on the members a
 // little later, deliver nothing twice and end up with even shares.
 func TestGrowAndShrink(t *testing.T) {
+	t.Parallel()
 	c := NewNodes(t, cassandra.Start(t, 1), 1)
 	c.StartAll()
 	l := onNodes(t, c)
@@ -41,7 +43,7 @@ func TestGrowAndShrink(t *testing.T) {
 	if n := l.history.Repeats(); n > 0 {
 		t.Errorf("%d deliveries were repeated", n)
 	}
-	t.Logf("late at a change of owner: %s", spread(l.history.changes()))
+	t.Logf("late at a change of owner: %s", check.Spread(l.history.Changes()))
 }
 
 // movedFew wants a change of some nodes to move what they get or had, and little

@@ -7,23 +7,17 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/belfry-scheduler/belfry/chaos/check"
 )
 
-// Receipt is one delivery as the target saw it.
-type Receipt struct {
-	Execution    string
-	Job          string
-	Key          string
-	ScheduledFor time.Time
-	Attempt      int
-	Epoch        int64
-	Received     time.Time
-	Answered     time.Time // or the caller was gone; zero while neither is so
-}
-
-// Ledger is a target that notes every delivery.
+// Ledger is a target that notes every delivery. How it answers is in the URL: see
+// Script.
 type Ledger struct {
 	URL string
+	// Secret verifies signatures; nil: none are expected. Set it before the first
+	// delivery.
+	Secret []byte
 
 	server   *http.Server
 	mu       sync.Mutex
@@ -46,37 +40,51 @@ func NewLedger() (*Ledger, error) {
 }
 
 // After is where a delivery is noted, and answered so much later.
-func (l *Ledger) After(d time.Duration) string { return l.URL + "/?after=" + d.String() }
+func (l *Ledger) After(d time.Duration) string { return l.At(Script{After: d}) }
 
-// ServeHTTP notes a delivery and answers 200.
+// At is where a delivery is noted, and answered as a script says.
+func (l *Ledger) At(s Script) string { return l.URL + "/" + s.query() }
+
+// ServeHTTP notes a delivery and answers it.
 func (l *Ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	now := time.Now()
-	_, _ = io.Copy(io.Discard, r.Body)
+	i := l.note(r, time.Now())
+	status := scriptOf(r).play(w, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.receipts[i].Answered, l.receipts[i].Status = time.Now(), status
+}
+
+// note writes a delivery down and returns its number.
+func (l *Ledger) note(r *http.Request, now time.Time) int {
 	h := r.Header
 	slot, err := time.Parse(time.RFC3339Nano, h.Get("Belfry-Scheduled-For"))
 	attempt, err2 := strconv.Atoi(h.Get("Belfry-Attempt"))
 	epoch, err3 := strconv.ParseInt(h.Get("Belfry-Epoch"), 10, 64)
-	l.mu.Lock()
-	i := len(l.receipts)
-	l.receipts = append(l.receipts, Receipt{
+	receipt := Receipt{
 		Execution: h.Get("Belfry-Execution-Id"), Job: h.Get("Belfry-Job-Id"), Key: h.Get("Idempotency-Key"),
-		ScheduledFor: slot, Attempt: attempt, Epoch: epoch, Received: now,
-	})
+		ScheduledFor: slot, Attempt: attempt, Epoch: epoch, Received: now, Signature: l.verify(r),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.receipts = append(l.receipts, receipt)
 	if err != nil || err2 != nil || err3 != nil {
-		l.broken = append(l.broken, r.Header.Get("Belfry-Execution-Id"))
+		l.broken = append(l.broken, receipt.Execution)
 	}
 	l.grown.Broadcast()
-	l.mu.Unlock()
-	if after, err := time.ParseDuration(r.URL.Query().Get("after")); err == nil {
-		select {
-		case <-time.After(after):
-		case <-r.Context().Done():
-		}
+	return len(l.receipts) - 1
+}
+
+// verify reads the body to its end.
+func (l *Ledger) verify(r *http.Request) check.Signature {
+	if l.Secret == nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+		return check.Unsigned
 	}
-	w.WriteHeader(http.StatusOK)
-	l.mu.Lock()
-	l.receipts[i].Answered = time.Now()
-	l.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return check.Forged
+	}
+	return signature(l.Secret, r.Header, body)
 }
 
 // WaitFor returns when the ledger has n receipts; false at the deadline.

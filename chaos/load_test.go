@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/belfry-scheduler/belfry/chaos/check"
 )
 
 // server is what a load runs on: a node, or a cluster of them.
@@ -21,7 +23,7 @@ type load struct {
 	t       *testing.T
 	on      server
 	ledger  *Ledger
-	history History
+	history check.History
 	random  *rand.Rand
 	rate    float64 // deliveries a second
 }
@@ -36,7 +38,7 @@ func newLoad(t *testing.T, on server) *load {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ledger.Close() })
-	return &load{t: t, on: on, ledger: ledger, history: History{InFlight: 2 * time.Second}, random: rand.New(rand.NewPCG(uint64(seed), 1))}
+	return &load{t: t, on: on, ledger: ledger, history: check.History{InFlight: 2 * time.Second, TTL: TTL}, random: rand.New(rand.NewPCG(uint64(seed), 1))}
 }
 
 // add imports jobs whose phases are spread evenly.
@@ -50,7 +52,7 @@ func (l *load) add(name string, n int, every time.Duration, target string) {
 		jobs = append(jobs, map[string]any{
 			"job_id": id, "schedule_expr": "@every " + every.String(), "starts_at": first.Format(time.RFC3339Nano), "target": target, "timeout": "60s",
 		})
-		l.history.Jobs = append(l.history.Jobs, Interval{Job: id, First: first, Every: every})
+		l.history.Jobs = append(l.history.Jobs, check.Once(id, check.Interval{First: first, Every: every}))
 	}
 	good, bad, err := l.on.Import(jobs)
 	if err != nil || good != n {
@@ -104,7 +106,7 @@ func (l *load) pause() time.Time {
 	l.t.Helper()
 	began := time.Now()
 	for _, j := range l.history.Jobs {
-		if err := l.on.Post("/v1/jobs/"+j.Job+"/pause", map[string]any{"reason": "the end of the test"}, 200); err != nil {
+		if err := l.on.Post("/v1/jobs/"+j.ID+"/pause", map[string]any{"reason": "the end of the test"}, 200); err != nil {
 			l.t.Fatal(err)
 		}
 	}
@@ -121,7 +123,7 @@ func (l *load) records() map[string][]Record {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for jobs := l.history.Jobs; len(jobs) > 0; {
-		records := l.executions(jobs[0].Job)
+		records := l.executions(jobs[0].ID)
 		if settled(records) {
 			jobs = jobs[1:]
 			continue
@@ -129,13 +131,13 @@ func (l *load) records() map[string][]Record {
 		select {
 		case <-tick.C:
 		case <-limit:
-			l.t.Fatalf("job %s is not quiet: %+v", jobs[0].Job, records[0])
+			l.t.Fatalf("job %s is not quiet: %+v", jobs[0].ID, records[0])
 		}
 	}
 	<-time.After(quiet)
 	out := map[string][]Record{}
 	for _, j := range l.history.Jobs {
-		out[j.Job] = dropPaused(l.executions(j.Job))
+		out[j.ID] = dropPaused(l.executions(j.ID))
 	}
 	return out
 }
@@ -164,19 +166,11 @@ func (l *load) report() {
 	l.t.Helper()
 	h := l.history
 	found := h.Check()
-	for i, f := range found {
-		if i == 20 {
-			l.t.Errorf("… and %d findings more", len(found)-i)
-			break
-		}
-		l.t.Error(f)
+	if len(found) > 0 {
+		l.t.Error(check.Text(found))
 	}
-	slots := 0
-	for _, j := range h.Jobs {
-		slots += len(j.slots())
-	}
-	l.t.Logf("%d faults, %d slots, %d receipts, %d of them repeats, %d findings", len(h.Faults), slots, len(h.Receipts), h.Repeats(), len(found))
+	l.t.Logf("%d faults, %d slots, %d receipts, %d of them repeats, %d findings", len(h.Faults), h.Slots(), len(h.Receipts), h.Repeats(), len(found))
 	if h.OnTime > 0 {
-		l.t.Logf("late outside faults: %s", spread(h.lateness()))
+		l.t.Logf("late outside faults: %s", check.Spread(h.Lateness()))
 	}
 }

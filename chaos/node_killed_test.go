@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belfry-scheduler/belfry/chaos/check"
 	"github.com/belfry-scheduler/belfry/persistence/cassandra"
 )
 
@@ -21,6 +22,7 @@ import (
 //
 // BELFRY_CHAOS_KILLS sets how often (5).
 func TestNodeKilled(t *testing.T) {
+	t.Parallel()
 	c := NewNodes(t, cassandra.Start(t, 1), 3)
 	c.StartAll()
 	l := onNodes(t, c)
@@ -38,8 +40,8 @@ func TestNodeKilled(t *testing.T) {
 	}
 	l.seconds(2)
 	l.finishOn(c)
-	times := l.history.moves(Killed)
-	t.Logf("failover of partitions with something due: %s", spread(times))
+	times := l.history.Moves(Killed)
+	t.Logf("failover of partitions with something due: %s", check.Spread(times))
 	if len(times) == 0 || slices.Max(times) > l.history.Recovery {
 		t.Errorf("a partition was without an owner for longer than %s, or none has moved", l.history.Recovery)
 	}
@@ -49,6 +51,7 @@ func TestNodeKilled(t *testing.T) {
 // its name, and one that comes back at another address, is simply back. Case
 // C105.
 func TestNodeBackAtOnce(t *testing.T) {
+	t.Parallel()
 	c := NewNodes(t, cassandra.Start(t, 1), 3)
 	c.StartAll()
 	l := onNodes(t, c)

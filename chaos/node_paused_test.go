@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belfry-scheduler/belfry/chaos/check"
 	"github.com/belfry-scheduler/belfry/persistence/cassandra"
 )
 
@@ -12,6 +13,7 @@ import (
 // or write as their owner does no harm, and it comes back by itself. A pause that
 // is shorter than the lease moves nothing.
 func TestNodePaused(t *testing.T) {
+	t.Parallel()
 	c := NewNodes(t, cassandra.Start(t, 1), 3)
 	c.StartAll()
 	l := onNodes(t, c)
@@ -33,7 +35,7 @@ func TestNodePaused(t *testing.T) {
 	}
 	l.seconds(2)
 	l.finishOn(c)
-	t.Logf("until another owner's first delivery: %s", spread(l.history.moves(Paused)))
+	t.Logf("until another owner's first delivery: %s", check.Spread(l.history.Moves(Paused)))
 }
 
 // stop pauses a node anywhere in a second of work for so long. When that is

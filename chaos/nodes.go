@@ -59,15 +59,7 @@ type Nodes struct {
 	hosts   int // addresses given out
 
 	mu        sync.Mutex
-	takeovers []Takeover
-}
-
-// Takeover is the beginning of an ownership, as the log of its node has it.
-type Takeover struct {
-	Partition int32
-	Epoch     int64
-	Node      string
-	At        time.Time // when the line was written
+	takeovers []Takeover // as the logs have them, at the time when the line was written
 }
 
 // OnDatabase are the arguments of a node whose jobs are in a keyspace of their
@@ -83,7 +75,7 @@ func OnDatabase(db *cassandra.Cluster, keyspace string) []string {
 // They end with the test; when it fails it shows the end of their logs.
 func NewNodes(t testing.TB, db *cassandra.Cluster, count int) *Nodes {
 	t.Helper()
-	bin, err := Build(t.TempDir())
+	bin, err := Built()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +231,7 @@ func (c *Nodes) note(node string, line []byte) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.takeovers = append(c.takeovers, Takeover{entry.Partition, entry.Epoch, node, entry.Time})
+	c.takeovers = append(c.takeovers, Takeover{Partition: entry.Partition, Epoch: entry.Epoch, Node: node, At: entry.Time})
 }
 
 // keep writes whole logs into the directory that BELFRY_CHAOS_LOGS names.

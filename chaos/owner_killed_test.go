@@ -13,7 +13,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(cassandra.Tests(m), goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+	goleak.VerifyTestMain(cassandra.Tests(scenarios{m}), goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+}
+
+// scenarios are tests that share what they have built.
+type scenarios struct{ *testing.M }
+
+func (s scenarios) Run() int {
+	defer RemoveBuilds()
+	return s.M.Run()
 }
 
 // TestOwnerKilled: 500 executions a second on the embedded store, and the node
@@ -21,10 +29,11 @@ func TestMain(m *testing.M) {
 // none has a second id, and what comes twice was in flight at a kill and keeps
 // its key.
 //
-// BELFRY_CHAOS_KILLS sets how often (20), BELFRY_CHAOS_SEED replays a run.
+// BELFRY_CHAOS_KILLS sets how often (5), BELFRY_CHAOS_SEED replays a run.
 func TestOwnerKilled(t *testing.T) {
+	t.Parallel()
 	node := &Process{DataDir: t.TempDir(), Args: []string{"--partitions", "16"}}
-	kills := envInt(t, "BELFRY_CHAOS_KILLS", 20)
+	kills := envInt(t, "BELFRY_CHAOS_KILLS", 5)
 	underLoad(t, node, 500, kills, func() {
 		node.Kill()
 		if err := node.Start(); err != nil {
@@ -37,7 +46,7 @@ func TestOwnerKilled(t *testing.T) {
 // again, and checks what was due against what came and what is recorded.
 func underLoad(t *testing.T, node *Process, jobs, faults int, fault func()) {
 	t.Helper()
-	bin, err := Build(t.TempDir())
+	bin, err := Built()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,21 +9,52 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// Build compiles the command into a directory, with flags of go build, and
-// returns its path.
-func Build(dir string, flags ...string) (string, error) {
-	bin := filepath.Join(dir, "belfry")
+// builds are the commands that this process has compiled, by the flags that
+// they were built with.
+var builds = struct {
+	sync.Mutex
+	dir   string
+	paths map[string]string
+}{paths: map[string]string{}}
+
+// Built compiles the command with flags of go build, the first time that it is
+// asked for with these, and returns its path. RemoveBuilds ends its life.
+func Built(flags ...string) (string, error) {
+	builds.Lock()
+	defer builds.Unlock()
+	name := strings.Join(flags, " ")
+	if bin, ok := builds.paths[name]; ok {
+		return bin, nil
+	}
+	if builds.dir == "" {
+		dir, err := os.MkdirTemp("", "belfry-builds-")
+		if err != nil {
+			return "", err
+		}
+		builds.dir = dir
+	}
+	bin := filepath.Join(builds.dir, fmt.Sprint("belfry-", len(builds.paths)))
 	args := append(append([]string{"build", "-o", bin}, flags...), "github.com/belfry-scheduler/belfry/cmd/belfry")
 	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build belfry: %w\n%s", err, out)
 	}
+	builds.paths[name] = bin
 	return bin, nil
+}
+
+// RemoveBuilds removes all that Built made.
+func RemoveBuilds() {
+	builds.Lock()
+	defer builds.Unlock()
+	_ = os.RemoveAll(builds.dir) // of the temporary directory, at the worst it stays there
+	builds.dir, builds.paths = "", map[string]string{}
 }
 
 // Process is a node that can be killed and started again on the same data. Its

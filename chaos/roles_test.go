@@ -14,6 +14,7 @@ import (
 // Case C107: a worker that is connected to several owners goes on for the others
 // while one of them restarts, and nothing that it has is put back and fired again.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	const slots, call, rate = 8, 200 * time.Millisecond, 60 // a worker makes at most 40 deliveries a second
 	c := NewNodes(t, cassandra.Start(t, 1), 0)
 	gateway := c.Add("gateway")

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belfry-scheduler/belfry/chaos/check"
 	"github.com/belfry-scheduler/belfry/persistence/cassandra"
 )
 
@@ -20,6 +21,7 @@ import (
 //
 // At last a node that waits for a call is asked to stop again, and ends at once.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	c := NewNodes(t, cassandra.Start(t, 1), 3)
 	for _, n := range c.All {
 		n.Extra = []string{"--drain-timeout", "60s"}
@@ -61,7 +63,7 @@ func TestRollingRestart(t *testing.T) {
 	l.recovered(c)
 	l.seconds(2)
 	l.finishOn(c)
-	t.Logf("late at a change of owner: %s", spread(l.history.changes()))
+	t.Logf("late at a change of owner: %s", check.Spread(l.history.Changes()))
 }
 
 // drain asks a node to stop, and waits until it says that it is not ready.

@@ -20,6 +20,7 @@ import (
 // authority gets no message through, and one with another gossip key is not
 // even seen; neither owns anything that it does not have to give back.
 func TestNodesSpeakTLS(t *testing.T) {
+	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	key := gossipKey(t)
 	c := NewNodes(t, cassandra.Start(t, 1), 2)

@@ -16,7 +16,8 @@ import (
 // message, has its actors called by them, and reads what became of that. The
 // node is a process of its own, killed and started again in the middle.
 func TestServiceInTheCluster(t *testing.T) {
-	bin, err := Build(t.TempDir())
+	t.Parallel()
+	bin, err := Built()
 	if err != nil {
 		t.Fatal(err)
 	}

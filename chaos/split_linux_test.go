@@ -140,6 +140,7 @@ func (s *splitNodes) split(victim *Node, last time.Duration, cut func(*Host) err
 //
 // BELFRY_CHAOS_SPLIT_SECONDS is how long the last cut is (35).
 func TestSplits(t *testing.T) {
+	t.Parallel()
 	const last = 2 * TTL
 	long := time.Duration(envInt(t, "BELFRY_CHAOS_SPLIT_SECONDS", 35)) * time.Second
 	s := newSplitNodes(t, 40)

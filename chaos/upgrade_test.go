@@ -17,9 +17,10 @@ import (
 // and without a repeat. The format is raised when every node knows it, not
 // before; then a node of the old build does not start.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	c := NewNodes(t, cassandra.Start(t, 1), 3)
 	older := c.Bin
-	newer, err := Build(t.TempDir(), "-tags", "belfry_next_format")
+	newer, err := Built("-tags", "belfry_next_format")
 	if err != nil {
 		t.Fatal(err)
 	}

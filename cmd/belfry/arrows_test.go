@@ -26,7 +26,8 @@ var layers = map[string][]string{
 	"actors/partition": {"actors", "actors/wheel", "cluster", "persistence", "persistence/listing", "messages"},
 	"actors/execution": {"actors", "cluster", "messages"},
 	"gateway":          {"cluster", "persistence", "persistence/listing", "messages"},
-	"chaos":            {"gateway", "messages", "cmd", "persistence"},
+	"chaos/check":      {}, // it judges the others
+	"chaos":            {"chaos/check", "gateway", "messages", "cmd", "persistence"},
 	"cmd":              {"actors", "actors/partition", "actors/execution", "gateway", "cluster", "persistence", "persistence/embedded", "messages"},
 }
 

@@ -1,0 +1,117 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Slots is how many slots had to have a record.
+func (h History) Slots() int {
+	n := 0
+	for i := range h.Jobs {
+		for _, s := range h.Jobs[i].due(h.Jobs[i].Until.Add(-1)) {
+			if s.must {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Repeats is how many deliveries were repeats.
+func (h History) Repeats() int {
+	seen := map[string]bool{}
+	n := 0
+	for _, r := range h.Receipts {
+		if seen[r.Execution] {
+			n++
+		}
+		seen[r.Execution] = true
+	}
+	return n
+}
+
+// Lateness is how late each slot was delivered first that no fault is in the way
+// of.
+func (h History) Lateness() []time.Duration {
+	first := map[string]bool{}
+	var out []time.Duration
+	for _, r := range h.Receipts {
+		if !first[r.Execution] && h.deadline(r.ScheduledFor).Equal(r.ScheduledFor.Add(h.OnTime)) {
+			out = append(out, r.Received.Sub(r.ScheduledFor))
+		}
+		first[r.Execution] = true
+	}
+	return out
+}
+
+// Moves are the times from each fault of a kind until each partition that its
+// node had made its first delivery under a later epoch.
+func (h History) Moves(kind FaultKind) []time.Duration {
+	var out []time.Duration
+	for _, f := range h.Faults {
+		if f.Kind != kind || kind == Paused && f.End.Sub(f.At) < h.TTL { // such a pause moves nothing
+			continue
+		}
+		for p := range int32(h.Partitions) {
+			epoch, owned := h.ownedAt(p, f)
+			if at, ok := h.firstSince(p, epoch, f.At); ok && owned {
+				out = append(out, at.Sub(f.At))
+			}
+		}
+	}
+	return out
+}
+
+// ownedAt tells under which epoch the node of a fault had a partition when it
+// was hit.
+func (h History) ownedAt(p int32, f Fault) (epoch int64, owned bool) {
+	for _, o := range h.Takeovers {
+		if o.Partition == p && o.At.Before(f.At) && o.Epoch >= epoch {
+			epoch, owned = o.Epoch, o.Node == f.Node
+		}
+	}
+	return epoch, owned
+}
+
+// firstSince is the first delivery of a partition after a moment under an epoch
+// later than one.
+func (h History) firstSince(p int32, epoch int64, since time.Time) (at time.Time, found bool) {
+	for _, r := range h.Receipts {
+		if r.Epoch > epoch && r.Received.After(since) && h.Partition(r.Job) == p && (!found || r.Received.Before(at)) {
+			at, found = r.Received, true
+		}
+	}
+	return at, found
+}
+
+// Changes are how late the first delivery under each later epoch of a partition
+// was: what a planned move costs.
+func (h History) Changes() []time.Duration {
+	var out []time.Duration
+	newest := map[int32]int64{}
+	for _, r := range h.Receipts {
+		p := h.Partition(r.Job)
+		if newest[p] > 0 && r.Epoch > newest[p] {
+			out = append(out, r.Received.Sub(r.ScheduledFor))
+		}
+		newest[p] = max(newest[p], r.Epoch)
+	}
+	return out
+}
+
+// Spread is percentiles of durations as text.
+func Spread(d []time.Duration) string {
+	if len(d) == 0 {
+		return "none"
+	}
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return fmt.Sprintf("p50 %s, p99 %s, p99.9 %s, max %s of %d", percentile(d, 0.5), percentile(d, 0.99), percentile(d, 0.999), percentile(d, 1), len(d))
+}
+
+// percentile of sorted durations.
+func percentile(d []time.Duration, share float64) time.Duration {
+	return d[min(int(share*float64(len(d))), len(d)-1)].Round(time.Millisecond)
+}
