@@ -149,6 +149,7 @@ func TestBadTargets(t *testing.T) {
 	for fields, location := range map[string]string{
 		`"headers":{"X":"a\r\nY: b"}`: "body.target.http.headers", `"headers":{"x":"1","X":"2"}`: "body.target.http.headers", `"method":"BREW"`: "body.target.http.method", `"method":"post"`: "body.target.http.method",
 		`"body":"` + strings.Repeat("x", 64<<10+1) + `"`: "body.target.http.body", `"body":"x","json":1`: "body.target.http.json", `"headers":{"a":1}`: "body.target.http.headers.a", `"headers":{"Authorization":"***"}`: "body.target.http.headers.Authorization",
+		`"headers":{"Authorization":"Bearer env://PATH"}`: "body.target.http.headers", `"signing_secret_ref":"whsec_c2VjcmV0"`: "body.target.http.signing_secret_ref", `"signing_secret_ref":"file:///run/../etc/shadow"`: "body.target.http.signing_secret_ref",
 	} {
 		cases = append(cases, struct{ body, location string }{`{"schedule_expr":"@daily","target":{"http":{"url":"https://example.com",` + fields + `}}}`, location})
 	}

@@ -160,3 +160,16 @@ func TestSecrets(t *testing.T) {
 	b.do("POST", "/v1/jobs", `{"schedule_expr":"@daily","target":{"http":{"url":"https://example.com","headers":{"Cookie":"***"}}}}`).refused("body.target.http.headers.Cookie")
 	b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"@daily","target":{"http":{"url":"https://example.com/?sig=***"}}}`).refused("body.target.http.url")
 }
+
+// A reference tells where a secret is and is none itself: it is shown, so that
+// an answer can be sent back.
+func TestReferencesToSecretsAreShown(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"@daily","target":{"http":{"url":"https://example.com","signing_secret_ref":"file:///run/secrets/hook",
+		"headers":{"Authorization":"Bearer env://BELFRY_SECRET_TOKEN","X-Token":"canary-1 env://BELFRY_SECRET_TOKEN"}}}}`).want(201)
+	got := read[api.Job](b.do("GET", "/v1/jobs/a", "").want(200)).Target.HTTP
+	if got.SigningSecretRef != "file:///run/secrets/hook" || got.Headers["Authorization"] != "Bearer env://BELFRY_SECRET_TOKEN" || got.Headers["X-Token"] != hidden {
+		t.Errorf("shown as %+v", got)
+	}
+}

@@ -263,7 +263,7 @@ func (n *notes) http(h *api.HTTPTarget) *job.HTTPTarget {
 	if h == nil {
 		return nil
 	}
-	out := &job.HTTPTarget{Method: h.Method, URL: h.URL, Headers: h.Headers}
+	out := &job.HTTPTarget{Method: h.Method, URL: h.URL, Headers: h.Headers, SigningSecretRef: h.SigningSecretRef}
 	payload := h.JSON
 	if bytes.Equal(payload, []byte("null")) {
 		payload = nil

@@ -28,6 +28,15 @@ func sensitive(name string) bool {
 		slices.Contains(secretNames, name) || strings.HasSuffix(name, "-key") || strings.HasSuffix(name, "_key")
 }
 
+// schemes may stand before a reference to a secret and tell nothing of it.
+var schemes = []string{"", "bearer ", "basic ", "token "}
+
+// refersToSecret tells whether a value says only where a secret is.
+func refersToSecret(value string) bool {
+	before, _, found := job.FindSecretRef(value)
+	return found && slices.Contains(schemes, strings.ToLower(before))
+}
+
 // maskHeaders hides the values of headers that carry secrets.
 func maskHeaders(headers map[string]string) map[string]string {
 	if len(headers) == 0 {
@@ -35,7 +44,7 @@ func maskHeaders(headers map[string]string) map[string]string {
 	}
 	out := make(map[string]string, len(headers))
 	for name, v := range headers {
-		if sensitive(name) {
+		if sensitive(name) && !refersToSecret(v) {
 			v = hidden
 		}
 		out[name] = v

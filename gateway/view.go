@@ -123,7 +123,7 @@ func viewTarget(t job.Target) *api.Target {
 	case t.HTTP == nil:
 		return nil
 	}
-	h := &api.HTTPTarget{Method: t.HTTP.Method, URL: t.HTTP.URL, Headers: t.HTTP.Headers}
+	h := &api.HTTPTarget{Method: t.HTTP.Method, URL: t.HTTP.URL, Headers: t.HTTP.Headers, SigningSecretRef: t.HTTP.SigningSecretRef}
 	switch {
 	case len(t.HTTP.Body) == 0:
 	case isCompactJSON(t.HTTP):

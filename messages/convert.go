@@ -98,7 +98,7 @@ func target(t job.Target) *belfryv1.Target {
 	switch h, a := t.HTTP, t.Actor; {
 	case h != nil:
 		return &belfryv1.Target{Kind: &belfryv1.Target_Http{Http: &belfryv1.HTTPTarget{
-			Method: h.Method, Url: h.URL, Headers: h.Headers, Body: h.Body,
+			Method: h.Method, Url: h.URL, Headers: h.Headers, Body: h.Body, SigningSecretRef: h.SigningSecretRef,
 		}}}
 	case a != nil:
 		return &belfryv1.Target{Kind: &belfryv1.Target_Actor{Actor: &belfryv1.ActorTarget{
@@ -112,7 +112,7 @@ func target(t job.Target) *belfryv1.Target {
 func FromTarget(t *belfryv1.Target) job.Target {
 	switch h, a := t.GetHttp(), t.GetActor(); {
 	case h != nil:
-		return job.Target{HTTP: &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody()}}
+		return job.Target{HTTP: &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody(), SigningSecretRef: h.GetSigningSecretRef()}}
 	case a != nil:
 		return job.Target{Actor: &job.ActorTarget{Kind: a.GetKind(), Identity: a.GetIdentity(), Payload: a.GetPayload()}}
 	}

@@ -111,6 +111,19 @@
 // and when. Once it was asked, silence is a timeout and a lost answer unknown, as
 // with HTTP.
 //
+// # Secrets
+//
+// A job holds no key or token that it can do without, but says where one is: in a
+// variable or a file of the node that sends (vault.go). It is read for each
+// request, so that a new one holds at once, and masked wherever an answer or an
+// error would show it. What cannot be read fails the attempt before anything is
+// sent. A job can only refer to what is meant for jobs: variables of one prefix,
+// and files below one directory, out of which no link leads.
+//
+// A request is signed, where a job asks for it, as Standard Webhooks says
+// (signature.go): over id, time and body, with each of the keys that the
+// reference names, so that a receiver may know the old one or the new one.
+//
 // # One delivery, one request
 //
 // Every request is an attempt that the history shows. Go's http.Transport sends

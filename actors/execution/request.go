@@ -38,14 +38,14 @@ func (r *request) field(name, value string) {
 }
 
 // request appends the request of a delivery to a buffer.
-func (t *Target) request(buf []byte, to *place, d *belfryv1.Delivery, epoch int64) ([]byte, error) {
+func (t *Target) request(buf []byte, s *sending, to *place, d *belfryv1.Delivery, epoch int64) ([]byte, error) {
 	h := d.GetTarget().GetHttp()
 	r := request{bytes: append(append(buf, h.GetMethod()...), to.line...), bad: !httpguts.ValidHeaderFieldName(h.GetMethod())}
 	agent, kind := t.userAgent, ""
 	if len(h.GetBody()) > 0 {
 		kind = contentType(h.GetBody())
 	}
-	for name, value := range h.GetHeaders() {
+	for name, value := range s.headers {
 		if job.ReservedHeader(name) {
 			continue
 		}
@@ -67,6 +67,9 @@ func (t *Target) request(buf []byte, to *place, d *belfryv1.Delivery, epoch int6
 		r.field("Content-Type", kind)
 	}
 	t.identify(&r, d, epoch)
+	if err := s.signers.sign(&r, d.GetKey(), h.GetBody(), time.Now()); err != nil {
+		return r.bytes, err
+	}
 	if n := len(h.GetBody()); n > 0 || h.GetMethod() != http.MethodGet && h.GetMethod() != http.MethodHead && h.GetMethod() != http.MethodDelete {
 		r.bytes = append(strconv.AppendInt(append(r.bytes, "Content-Length: "...), int64(n), 10), "\r\n"...)
 	}

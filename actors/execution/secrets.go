@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
 const (
@@ -30,13 +31,28 @@ func findSecrets(d *belfryv1.Delivery) secrets {
 	h := d.GetTarget().GetHttp()
 	var s secrets
 	for name, value := range h.GetHeaders() {
-		if sensitive(name) {
+		if _, _, reference := job.FindSecretRef(value); sensitive(name) && !reference {
 			s.addHeader(value)
 		}
 	}
 	if strings.ContainsAny(h.GetUrl(), "?@") {
 		s.addURL(h.GetUrl())
 	}
+	return s.ordered()
+}
+
+// with adds values that hold secrets as those of headers do.
+func (s secrets) with(values []string) secrets {
+	if len(values) == 0 {
+		return s
+	}
+	for _, v := range values {
+		s.addHeader(v)
+	}
+	return s.ordered()
+}
+
+func (s secrets) ordered() secrets {
 	slices.SortFunc(s, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})

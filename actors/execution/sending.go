@@ -17,10 +17,27 @@ type sending struct {
 	limit   time.Duration
 	until   time.Time
 	secrets secrets
+	headers map[string]string // of the job, with secrets in the place of references
+	signers signers
 	pool    *pool
 	conn    *conn
 	unwatch func() bool // ends the watch of ctx over conn; false when it was done before
 	whole   bool        // the answer was read to its end, and conn may carry another call
+}
+
+// reveal reads the secrets that a target refers to, so that they can be sent and
+// cannot show.
+func (s *sending) reveal(v *Vault, h *belfryv1.HTTPTarget) error {
+	var put, keys []string
+	var err error
+	if s.headers, put, err = v.reveal(h.GetHeaders()); err != nil {
+		return err
+	}
+	if s.signers, keys, err = v.signers(h.GetSigningSecretRef()); err != nil {
+		return err
+	}
+	s.secrets = s.secrets.with(append(put, keys...))
+	return nil
 }
 
 // connect takes or makes a connection, which from here on ends with the time

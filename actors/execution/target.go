@@ -33,6 +33,8 @@ type TargetConfig struct {
 	Source string
 	// UserAgent is sent where a job sets none. Default "Belfry".
 	UserAgent string
+	// Vault reads the secrets that jobs refer to. Default: variables only.
+	Vault *Vault
 	// TLS, if set, replaces the defaults, for private certificate authorities.
 	TLS *tls.Config
 }
@@ -41,6 +43,7 @@ type TargetConfig struct {
 type Target struct {
 	source, userAgent string
 	places            places
+	vault             *Vault
 	pool              *pool
 	buffers           sync.Pool // of requests
 }
@@ -49,8 +52,11 @@ var _ Deliverer = (*Target)(nil)
 
 // NewTarget makes the client of a node. Close it at the end.
 func NewTarget(cfg TargetConfig) *Target {
-	t := &Target{source: cfg.Source, userAgent: cfg.UserAgent, places: places{policy: cfg.Guard.policy}, pool: newPool(cfg.Guard, cfg.TLS, 2*cfg.Slots)}
+	t := &Target{source: cfg.Source, userAgent: cfg.UserAgent, vault: cfg.Vault, places: places{policy: cfg.Guard.policy}, pool: newPool(cfg.Guard, cfg.TLS, 2*cfg.Slots)}
 	t.buffers.New = func() any { return new([]byte) }
+	if t.vault == nil {
+		t.vault = &Vault{}
+	}
 	if t.source == "" {
 		t.source = "/belfry"
 	}
@@ -76,6 +82,9 @@ func (t *Target) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int64,
 	limit := limitOf(d)
 	s := &sending{ctx: ctx, limit: limit, until: time.Now().Add(limit), secrets: findSecrets(d), pool: t.pool}
 	defer s.finish()
+	if err := s.reveal(t.vault, h); err != nil {
+		return s.broken(err)
+	}
 	res, err := t.send(s, to, d, epoch, may)
 	if err != nil {
 		return s.broken(err)
@@ -97,7 +106,7 @@ func limitOf(d *belfryv1.Delivery) time.Duration {
 // next is tried.
 func (t *Target) send(s *sending, to *place, d *belfryv1.Delivery, epoch int64, may func() bool) (*http.Response, error) {
 	buf := t.buffers.Get().(*[]byte)
-	request, err := t.request((*buf)[:0], to, d, epoch)
+	request, err := t.request((*buf)[:0], s, to, d, epoch)
 	if cap(request) <= keptBuffer {
 		*buf = request
 		defer t.buffers.Put(buf)

@@ -332,8 +332,8 @@ func TestTheTimeoutCoversTheWholeAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := raw(t, func(_ int, conn net.Conn) bool { _, _ = io.WriteString(conn, start); return true })
-			r := target(t).Deliver(t.Context(), delivery(s.url, func(d *belfryv1.Delivery, _ *belfryv1.HTTPTarget) { d.TimeoutMs = 50 }), 1, unbroken)
-			if r.GetOutcome() != timeoutOutcome || !strings.Contains(r.GetError(), "50ms") || r.GetSentAt() == 0 {
+			r := target(t).Deliver(t.Context(), delivery(s.url, func(d *belfryv1.Delivery, _ *belfryv1.HTTPTarget) { d.TimeoutMs = 500 }), 1, unbroken)
+			if r.GetOutcome() != timeoutOutcome || !strings.Contains(r.GetError(), "500ms") || r.GetSentAt() == 0 {
 				t.Errorf("result %v", r)
 			}
 		})

@@ -19,7 +19,7 @@ import (
 // become fields: the rest is the server's default, or stays as it is.
 type jobFlags struct {
 	schedule, url, method, body, json string
-	actor                             string
+	actor, signingSecretRef           string
 	description, retry, catchUp       string
 	headers, labels                   []string
 	timeout                           time.Duration
@@ -32,6 +32,7 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 	f.timing.add(flags)
 	flags.StringVar(&f.url, "url", "", "URL that is called when the job is due")
 	flags.StringVar(&f.method, "method", "", "HTTP method (default POST)")
+	flags.StringVar(&f.signingSecretRef, "signing-secret-ref", "", "where the server reads the keys that it signs calls with: env://BELFRY_SECRET_NAME or file:///path")
 	flags.StringVar(&f.actor, "actor", "", "actor that is asked when the job is due, in place of --url: KIND/IDENTITY; its payload is --body or --json")
 	flags.StringVar(&f.body, "body", "", "body of the call; @FILE reads a file, @- stdin")
 	flags.StringVar(&f.json, "json", "", "JSON body of the call, sent as application/json; @FILE reads a file")
@@ -103,7 +104,7 @@ func (f *jobFlags) target(flags *pflag.FlagSet, stdin io.Reader) (map[string]any
 		}
 		return out, err
 	}
-	for _, other := range []string{"url", "method", "header"} {
+	for _, other := range []string{"url", "method", "header", "signing-secret-ref"} {
 		if flags.Changed(other) {
 			return nil, usage("--actor and --%s exclude each other", other)
 		}
@@ -130,6 +131,7 @@ func (f *jobFlags) http(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, 
 	}
 	setIf(flags, out, "url", "url", f.url)
 	setIf(flags, out, "method", "method", f.method)
+	setIf(flags, out, "signing-secret-ref", "signing_secret_ref", f.signingSecretRef)
 	headers, err := pairsOf("header", f.headers)
 	if err != nil {
 		return nil, err

@@ -73,6 +73,7 @@ func nodeConfig(s config.Server) node.Config {
 	cfg.DataDir, cfg.Listen, cfg.Partitions = s.DataDir, s.Listen, s.Partitions
 	cfg.AllowTargets, cfg.AllowPlainHTTP, cfg.InsecureNoAuth = s.AllowTargets, s.AllowPlainHTTP, s.InsecureNoAuth
 	cfg.Retention, cfg.DrainTimeout, cfg.Version = s.Retention, s.DrainTimeout, buildVersion()
+	cfg.SecretsDir = s.SecretsDir
 	if s.Slots > 0 {
 		cfg.Slots = s.Slots
 	}

@@ -56,9 +56,11 @@ type ActorTarget struct {
 type HTTPTarget struct {
 	Method  string            `json:"method,omitzero" doc:"Default POST."`
 	URL     string            `json:"url" doc:"Absolute URL. Values of query parameters that look like secrets are shown as ***."`
-	Headers map[string]string `json:"headers,omitempty" doc:"Sent with every attempt. Values of headers that look like secrets are shown as ***; sending *** back keeps what is stored."`
+	Headers map[string]string `json:"headers,omitempty" doc:"Sent with every attempt. Values of headers that look like secrets are shown as ***; sending *** back keeps what is stored. A value may be, or end in, a reference to a secret: Bearer env://BELFRY_SECRET_NAME, or file:///path."`
 	Body    *string           `json:"body,omitzero" doc:"Sent as it is. Not together with json."`
 	JSON    json.RawMessage   `json:"json,omitempty" doc:"Any JSON value, sent compact as application/json. Not together with body."`
+
+	SigningSecretRef string `json:"signing_secret_ref,omitzero" doc:"Where the keys are that each request is signed with, as Standard Webhooks says: env://BELFRY_SECRET_NAME or file:///path, read by the node that sends. Several, one a line, all sign: for rotation."`
 }
 
 // Retry is the policy for failed attempts: the pause before attempt n+1 is

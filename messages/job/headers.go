@@ -47,6 +47,8 @@ func CheckHeaders(field string, h map[string]string) []Problem {
 			refuse("%s is set by Belfry or by HTTP itself, so a job cannot set it: leave it out", shown(name))
 		case !httpguts.ValidHeaderFieldValue(h[name]):
 			refuse("the value of %s holds a line break or another control character, which would end the header: leave it out", shown(name))
+		case checkReference(h[name]) != nil:
+			refuse("the value of %s refers to a secret that no job may use: %v", shown(name), checkReference(h[name]))
 		case twice:
 			refuse("%s and %s are the same header: keep one", shown(first), shown(name))
 		}
@@ -62,4 +64,15 @@ func ReservedHeader(name string) bool {
 	lower := strings.ToLower(name)
 	return slices.Contains(reservedHeaders, lower) ||
 		slices.ContainsFunc(reservedPrefixes, func(p string) bool { return strings.HasPrefix(lower, p) })
+}
+
+// checkReference finds what is wrong with the reference to a secret in a value,
+// if it holds one.
+func checkReference(value string) error {
+	_, ref, found := FindSecretRef(value)
+	if !found {
+		return nil
+	}
+	_, err := ParseSecretRef(ref)
+	return err
 }

@@ -73,8 +73,11 @@ type Target struct {
 type HTTPTarget struct {
 	Method  string
 	URL     string
-	Headers map[string]string
+	Headers map[string]string // a value may end in a reference to a secret; see SecretRef
 	Body    []byte
+	// SigningSecretRef is where the keys are that each request is signed with;
+	// "": it is not signed.
+	SigningSecretRef string
 }
 
 // ActorTarget is an actor of a service in the cluster: one message per attempt,

@@ -138,6 +138,11 @@ func (v *validation) http(h *HTTPTarget, p AddressPolicy) {
 		v.problems = append(v.problems, refused.Problems...)
 	}
 	v.problems = append(v.problems, CheckHeaders("target.http.headers", h.Headers)...)
+	if h.SigningSecretRef != "" {
+		if _, err := ParseSecretRef(h.SigningSecretRef); err != nil {
+			v.refuse("target.http.signing_secret_ref", "%v", err)
+		}
+	}
 	if len(h.Body) > MaxBody {
 		v.refuse("target.http.body", "it has %d bytes, and at most %d are allowed: let the target fetch what is larger", len(h.Body), MaxBody)
 	}

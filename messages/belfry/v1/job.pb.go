@@ -464,13 +464,14 @@ func (x *ActorTarget) GetPayload() []byte {
 }
 
 type HTTPTarget struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Method        string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
-	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	Headers       map[string]string      `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Body          []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Method           string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	Url              string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Headers          map[string]string      `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Body             []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	SigningSecretRef string                 `protobuf:"bytes,5,opt,name=signing_secret_ref,json=signingSecretRef,proto3" json:"signing_secret_ref,omitempty"` // where the keys are that requests are signed with; "": not signed
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *HTTPTarget) Reset() {
@@ -529,6 +530,13 @@ func (x *HTTPTarget) GetBody() []byte {
 		return x.Body
 	}
 	return nil
+}
+
+func (x *HTTPTarget) GetSigningSecretRef() string {
+	if x != nil {
+		return x.SigningSecretRef
+	}
+	return ""
 }
 
 type RetryPolicy struct {
@@ -1720,13 +1728,14 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\vActorTarget\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x18\n" +
-	"\apayload\x18\x03 \x01(\fR\apayload\"\xc4\x01\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\"\xf2\x01\n" +
 	"\n" +
 	"HTTPTarget\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12<\n" +
 	"\aheaders\x18\x03 \x03(\v2\".belfry.v1.HTTPTarget.HeadersEntryR\aheaders\x12\x12\n" +
-	"\x04body\x18\x04 \x01(\fR\x04body\x1a:\n" +
+	"\x04body\x18\x04 \x01(\fR\x04body\x12,\n" +
+	"\x12signing_secret_ref\x18\x05 \x01(\tR\x10signingSecretRef\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe2\x01\n" +

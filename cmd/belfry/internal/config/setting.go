@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ type Server struct {
 	AllowTargets   []netip.Prefix // addresses that targets may have besides public ones
 	AllowPlainHTTP bool           // allows http:// to public addresses
 	InsecureNoAuth bool           // allows a listen address off loopback
+	SecretsDir     string         // jobs may refer to the files below it; "" is none
 	Partitions     int            // fixed when the store is created
 	Slots          int            // attempts in flight at once; 0: chosen by the node
 	Retention      time.Duration  // how long history is kept
@@ -94,6 +96,13 @@ func networkSettings() []Setting {
 		{Key: "allow-plain-http", Default: "false", Bool: true, Help: "public addresses may be called by http:// too, not only by https://", apply: func(s *Server, v string) (err error) {
 			s.AllowPlainHTTP, err = boolean(v)
 			return err
+		}},
+		{Key: "secrets-dir", Default: "", Help: "directory of secrets that jobs may refer to as file:///path, besides the variables BELFRY_SECRET_… of this node (default: no files)", apply: func(s *Server, v string) error {
+			s.SecretsDir = v
+			if v != "" && !filepath.IsAbs(v) {
+				return fmt.Errorf("%q is not absolute, as the paths are by which jobs refer to what is in it", v)
+			}
+			return nil
 		}},
 		{Key: "insecure-no-auth", Default: "false", Bool: true, Help: "serve the API off loopback without authentication: whoever reaches the port controls all jobs", apply: func(s *Server, v string) (err error) {
 			s.InsecureNoAuth, err = boolean(v)

@@ -35,6 +35,8 @@ type Config struct {
 	AllowPlainHTTP bool
 	// InsecureNoAuth lets the API listen off loopback.
 	InsecureNoAuth bool
+	// SecretsDir is below what jobs may refer to files as secrets; "": none may.
+	SecretsDir string
 	// Partitions of the cluster, fixed when the store is created.
 	Partitions int
 	// Slots is how many calls may run at once.

@@ -261,6 +261,7 @@ func (n *Node) startGateway(policy job.AddressPolicy, id uuid.UUID) error {
 func (n *Node) startWorker(policy job.AddressPolicy) error {
 	n.target = execution.NewTarget(execution.TargetConfig{
 		Guard: execution.NewGuard(policy, nil), Slots: n.cfg.Slots, UserAgent: "Belfry/" + n.cfg.Version,
+		Vault: &execution.Vault{Dir: n.cfg.SecretsDir},
 	})
 	cfg := execution.DefaultConfig()
 	cfg.Node, cfg.Slots, cfg.Owner, cfg.Deliverer = n.cfg.NodeName, n.cfg.Slots, n.routes.Owner, n.target
