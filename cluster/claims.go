@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
 )
 
@@ -35,8 +36,8 @@ type Claims struct {
 	candidates []Member
 	able       bool
 	now        time.Duration // of the last event
-	claims     []claim
-	readings   int // of fences that were begun
+	claims     []claim       // the system partition's is the last
+	readings   int           // of fences that were begun
 	out        []ClaimEffect
 }
 
@@ -44,6 +45,8 @@ type Claims struct {
 type ClaimsConfig struct {
 	Self       persistence.Owner
 	Partitions int
+	// System: the system partition is claimed like any other.
+	System bool
 	// Alone: no other process can have the store, whatever a fence says. Nothing
 	// is watched then.
 	Alone bool
@@ -144,11 +147,30 @@ func (End) claimEffect()       {}
 
 // NewClaims makes claims on nothing: no member is known yet.
 func NewClaims(cfg ClaimsConfig, w *Watch) *Claims {
-	return &Claims{cfg: cfg, watch: w, view: &View{}, claims: make([]claim, cfg.Partitions)}
+	n := cfg.Partitions
+	if cfg.System {
+		n++
+	}
+	return &Claims{cfg: cfg, watch: w, view: &View{}, claims: make([]claim, n)}
+}
+
+// of is the claim on a partition, and partition the one that a claim is on.
+func (c *Claims) of(p int32) *claim {
+	if p == job.SystemPartition {
+		return &c.claims[c.cfg.Partitions]
+	}
+	return &c.claims[p]
+}
+
+func (c *Claims) partition(i int) int32 {
+	if i == c.cfg.Partitions {
+		return job.SystemPartition
+	}
+	return int32(i)
 }
 
 // Is tells where a partition stands.
-func (c *Claims) Is(p int32) Claimed { return c.claims[p].is }
+func (c *Claims) Is(p int32) Claimed { return c.of(p).is }
 
 // Count is how many partitions stand somewhere.
 func (c *Claims) Count(in ...Claimed) int {
@@ -171,11 +193,14 @@ func (c *Claims) Idle() bool { return c.Count(Away, Wanted) == len(c.claims) }
 func (c *Claims) See(now time.Duration, view *View, candidates []Member) []ClaimEffect {
 	c.begin()
 	c.view, c.candidates = view, candidates
-	assigned := Assign(len(c.claims), candidates)
-	for p := range c.claims {
-		k := &c.claims[p]
+	assigned := Assign(c.cfg.Partitions, candidates)
+	if assigned != nil {
+		assigned = append(assigned, AssignSystem(candidates))
+	}
+	for i := range c.claims {
+		k := &c.claims[i]
 		if k.next = (Member{}); assigned != nil {
-			k.next = assigned[p]
+			k.next = assigned[i]
 		}
 		k.ours = assigned != nil && k.next.Owner() == c.cfg.Self
 		switch {
@@ -219,7 +244,7 @@ func (c *Claims) Wake() (at time.Duration, found bool) {
 // the reading began.
 func (c *Claims) Fence(now time.Duration, p int32, reading int, f persistence.Fence, err error) (confirmed bool, effects []ClaimEffect) {
 	c.begin()
-	k := &c.claims[p]
+	k := c.of(p)
 	if reading != k.reading {
 		return false, c.proceed(now)
 	}
@@ -240,7 +265,7 @@ func (c *Claims) Fence(now time.Duration, p int32, reading int, f persistence.Fe
 
 // recheck ends a doubt, unless another one has come up since.
 func (c *Claims) recheck(now time.Duration, p int32, holder persistence.Owner, err error) (confirmed bool) {
-	k := &c.claims[p]
+	k := c.of(p)
 	switch {
 	case err != nil:
 		k.at = now + c.cfg.Pause
@@ -256,7 +281,7 @@ func (c *Claims) recheck(now time.Duration, p int32, holder persistence.Owner, e
 
 // judge takes a partition whose fence was read, or waits.
 func (c *Claims) judge(now time.Duration, p int32, f persistence.Fence, holder persistence.Owner) {
-	k := &c.claims[p]
+	k := c.of(p)
 	may, again := true, time.Duration(0)
 	if !c.cfg.Alone && holder != c.cfg.Self { // our own owner of it has ended, or we would not ask
 		may, again = c.watch.MayTake(now, holder, c.cfg.Self, c.view)
@@ -273,7 +298,7 @@ func (c *Claims) judge(now time.Duration, p int32, f persistence.Fence, holder p
 // epoch was raised all the same.
 func (c *Claims) Took(now time.Duration, p int32, held bool, err error) []ClaimEffect {
 	c.begin()
-	k := &c.claims[p]
+	k := c.of(p)
 	switch {
 	case k.is != Taking:
 	case err == nil:
@@ -296,7 +321,7 @@ func (c *Claims) Took(now time.Duration, p int32, held bool, err error) []ClaimE
 // propose it to us yet.
 func (c *Claims) Offered(now time.Duration, p int32, f persistence.Fence) (accepted bool, effects []ClaimEffect) {
 	c.begin()
-	k := &c.claims[p]
+	k := c.of(p)
 	if c.able && c.candidate() && (k.is == Away || k.is == Wanted || k.is == Reading) {
 		k.is, k.reading, accepted = Taking, 0, true
 		c.emit(Take{p, f, true})
@@ -307,7 +332,7 @@ func (c *Claims) Offered(now time.Duration, p int32, f persistence.Fence) (accep
 // Yielded is the answer to Yield: everything is committed under f.
 func (c *Claims) Yielded(now time.Duration, p int32, f persistence.Fence) []ClaimEffect {
 	c.begin()
-	if k := &c.claims[p]; k.is == Yielding {
+	if k := c.of(p); k.is == Yielding {
 		k.fence = f
 		if !k.ours && k.next.Node != "" {
 			k.is, k.at = Offering, now+c.cfg.OfferFor
@@ -323,7 +348,7 @@ func (c *Claims) Yielded(now time.Duration, p int32, f persistence.Fence) []Clai
 // Answered is the answer to the Offer of a fence with that epoch.
 func (c *Claims) Answered(now time.Duration, p int32, epoch int64, taken bool) []ClaimEffect {
 	c.begin()
-	if k := &c.claims[p]; k.is == Offering && k.fence.Epoch == epoch {
+	if k := c.of(p); k.is == Offering && k.fence.Epoch == epoch {
 		k.is = Leaving
 		if taken {
 			c.emit(End{p})
@@ -337,7 +362,7 @@ func (c *Claims) Answered(now time.Duration, p int32, epoch int64, taken bool) [
 // Ended tells that the owner of a partition has stopped, for whatever reason.
 func (c *Claims) Ended(now time.Duration, p int32) []ClaimEffect {
 	c.begin()
-	k := &c.claims[p]
+	k := c.of(p)
 	asked := k.is == Leaving
 	if k.is != Taking {
 		k.doubted, k.twice, k.reading = false, false, 0
@@ -355,7 +380,7 @@ func (c *Claims) Ended(now time.Duration, p int32) []ClaimEffect {
 }
 
 // Unreleased tells that a Release failed, and the fence may still name us.
-func (c *Claims) Unreleased(p int32) { c.claims[p].kept = true }
+func (c *Claims) Unreleased(p int32) { c.of(p).kept = true }
 
 // Rival tells that a later epoch of a partition is said to be owned elsewhere:
 // an owner that commits nothing would not notice.
@@ -370,8 +395,8 @@ func (c *Claims) Rival(now time.Duration, p int32) []ClaimEffect {
 func (c *Claims) Able(now time.Duration, able bool) []ClaimEffect {
 	c.begin()
 	if able && !c.able {
-		for p := range c.claims {
-			c.doubt(now, int32(p))
+		for i := range c.claims {
+			c.doubt(now, c.partition(i))
 		}
 	}
 	c.able = able
@@ -379,7 +404,7 @@ func (c *Claims) Able(now time.Duration, able bool) []ClaimEffect {
 }
 
 func (c *Claims) doubt(now time.Duration, p int32) {
-	k := &c.claims[p]
+	k := c.of(p)
 	switch {
 	case k.is != Owned && k.is != Taking:
 	case k.doubted:
@@ -406,7 +431,7 @@ func (c *Claims) proceed(now time.Duration) []ClaimEffect {
 	c.now = now
 	taking, giving := c.Count(Reading, Taking), c.Count(Yielding, Offering, Leaving)
 	for i := range c.claims {
-		p, k := int32(i), &c.claims[i]
+		p, k := c.partition(i), &c.claims[i]
 		switch {
 		case !k.due() || now < k.at:
 		case k.is == Offering:
@@ -429,7 +454,7 @@ func (c *Claims) proceed(now time.Duration) []ClaimEffect {
 
 func (c *Claims) read(p int32) {
 	c.readings++
-	c.claims[p].reading = c.readings
+	c.of(p).reading = c.readings
 	c.emit(ReadFence{p, c.readings})
 }
 

@@ -41,6 +41,13 @@ func Assign(n int, members []Member) []Member {
 	return out
 }
 
+// AssignSystem names the member that should own the system partition, whose key
+// is mix(0); members is not empty.
+func AssignSystem(members []Member) Member {
+	i := heaviest(mix(0), len(members), func(i int) string { return members[i].Node }, func(int) bool { return true })
+	return members[i]
+}
+
 // Rendezvous is the index of the name that has a key; -1: there is none.
 func Rendezvous(key string, names []string) int {
 	return heaviest(mix(xxhash.Sum64String(key)), len(names), func(i int) string { return names[i] }, func(int) bool { return true })

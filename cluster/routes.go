@@ -22,7 +22,7 @@ import (
 // Reading takes no lock, so that Owner may be asked for every delivery.
 type Routes struct {
 	calls *calls
-	table atomic.Pointer[[]atomic.Pointer[route]] // nil until the number of partitions is known
+	table atomic.Pointer[[]atomic.Pointer[route]] // nil until the number of partitions is known; the last is the system partition's
 	known chan struct{}                           // closed when it is
 	ready atomic.Int32
 
@@ -78,7 +78,7 @@ func (r *Routes) learn(n int) {
 	if r.table.Load() != nil || n <= 0 || n > job.MaxPartitions {
 		return
 	}
-	table := make([]atomic.Pointer[route], n)
+	table := make([]atomic.Pointer[route], n+1)
 	for i := range table {
 		table[i].Store(&route{over: make(chan struct{})})
 	}
@@ -89,19 +89,31 @@ func (r *Routes) learn(n int) {
 // Partitions is the number of partitions of the cluster; 0: not known yet.
 func (r *Routes) Partitions() int {
 	if table := r.table.Load(); table != nil {
-		return len(*table)
+		return len(*table) - 1
 	}
 	return 0
+}
+
+// cell is the place of a partition in the table; nil when there is no such
+// partition, or their number is not known.
+func (r *Routes) cell(partition int32) *atomic.Pointer[route] {
+	table, n := r.table.Load(), int32(r.Partitions())
+	switch {
+	case table == nil || partition < job.SystemPartition || partition >= n:
+		return nil
+	case partition == job.SystemPartition:
+		return &(*table)[n]
+	}
+	return &(*table)[partition]
 }
 
 // at is the route to a partition; nil when there is no such partition, or their
 // number is not known.
 func (r *Routes) at(partition int32) *route {
-	table := r.table.Load()
-	if table == nil || partition < 0 || int(partition) >= len(*table) {
-		return nil
+	if cell := r.cell(partition); cell != nil {
+		return cell.Load()
 	}
-	return (*table)[partition].Load()
+	return nil
 }
 
 // Owner is the actor that owns a partition; nil when none is known.
@@ -112,7 +124,7 @@ func (r *Routes) Owner(partition int32) *actor.PID {
 	return nil
 }
 
-// Ready is how many partitions have a known owner.
+// Ready is how many partitions of jobs have a known owner.
 func (r *Routes) Ready() int { return int(r.ready.Load()) }
 
 // Changed is closed at the next change of any route.
@@ -223,22 +235,21 @@ func (r *Routes) Refused(partition int32, epoch int64) {
 
 // choose puts the best claim of a partition into the table. The lock is held.
 func (r *Routes) choose(partition int32) {
-	table := r.table.Load()
-	if table == nil || partition < 0 || int(partition) >= len(*table) {
+	cell := r.cell(partition)
+	if cell == nil {
 		return
 	}
 	best := r.best(partition)
-	cell := &(*table)[partition]
 	was := cell.Load()
 	if best.same(was) {
 		return
 	}
 	cell.Store(best)
 	close(was.over)
-	if was.pid != nil {
+	if was.pid != nil && partition != job.SystemPartition {
 		r.ready.Add(-1)
 	}
-	if best.pid != nil {
+	if best.pid != nil && partition != job.SystemPartition {
 		r.ready.Add(1)
 	}
 	close(r.changed)
@@ -284,7 +295,7 @@ type Route struct {
 	Owner     *actor.PID // nil: nobody is known
 }
 
-// Table is every partition and who owns it.
+// Table is every partition of jobs and who owns it.
 func (r *Routes) Table() []Route {
 	out := make([]Route, r.Partitions())
 	for i := range out {

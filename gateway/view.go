@@ -17,7 +17,7 @@ import (
 // function of its arguments.
 func (g *Gateway) viewJob(j *belfryv1.Job, at time.Time) *api.Job {
 	out := viewRow(j)
-	p, err := g.schedules.compile(messages.FromTiming(j.GetSpec().GetTiming()))
+	p, err := g.schedules.compile(messages.TimingOf(j.GetSpec()))
 	if err != nil {
 		return out // a job in error: its status says why
 	}

@@ -16,6 +16,7 @@ func Spec(s job.Spec) *belfryv1.JobSpec {
 		Description:    s.Description,
 		Labels:         s.Labels,
 		Timing:         timing(s.Schedule),
+		DependsOn:      s.DependsOn,
 		Target:         target(s.Target),
 		TimeoutMs:      s.Timeout.Milliseconds(),
 		MaxOutstanding: int32(s.MaxOutstanding),
@@ -43,7 +44,8 @@ func FromSpec(s *belfryv1.JobSpec) job.Spec {
 	return job.Spec{
 		Description:    s.GetDescription(),
 		Labels:         s.GetLabels(),
-		Schedule:       FromTiming(s.GetTiming()),
+		Schedule:       TimingOf(s),
+		DependsOn:      s.GetDependsOn(),
 		Target:         FromTarget(s.GetTarget()),
 		Timeout:        millis(s.GetTimeoutMs()),
 		MaxOutstanding: int(s.GetMaxOutstanding()),
@@ -74,6 +76,13 @@ func timing(t job.Timing) *belfryv1.Timing {
 		GapSkip: t.Gap == job.GapSkip, FoldBoth: t.Fold == job.FoldBoth,
 		StartsAt: job.Millis(t.StartsAt), EndsAt: job.Millis(t.EndsAt), Anchor: job.Millis(t.Anchor),
 	}
+}
+
+// TimingOf is when a stored job is due.
+func TimingOf(s *belfryv1.JobSpec) job.Timing {
+	t := FromTiming(s.GetTiming())
+	t.Triggered = len(s.GetDependsOn()) > 0
+	return t
 }
 
 // FromTiming converts a stored schedule to the domain, defaults written out.
@@ -157,6 +166,8 @@ func ExecutionID(jobID string, generation int64, e *belfryv1.InFlight) string {
 		return e.GetExecutionId()
 	case e.GetKind() == belfryv1.InFlight_KIND_MANUAL:
 		return job.ManualIDOf(jobID, generation, e.GetHash(), at)
+	case e.GetKind() == belfryv1.InFlight_KIND_DEPENDENT:
+		return job.DependentID(jobID, generation, e.GetHash(), at)
 	default:
 		return job.ScheduledID(jobID, generation, at)
 	}

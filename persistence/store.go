@@ -257,3 +257,12 @@ func (e *RowRefused) Error() string { return "the store refuses the content of a
 func DeadItem(executionID string) string { return "dead/" + executionID }
 func SpecItem(revision int64) string     { return fmt.Sprintf("spec/%d", revision) }
 func CommandItem(id string) string       { return "cmd/" + id }
+
+// Items of a job's dependencies: what its upstreams sent and whom it sends to,
+// outcomes on their way, runs that wait, and the change of its upstreams.
+func UpstreamItem(jobID string) string   { return "up/" + jobID }
+func DownstreamItem(jobID string) string { return "down/" + jobID }
+func OutcomeItem(n int64) string         { return fmt.Sprintf("out/%020d", n) }
+func JoinItem(hash string) string        { return "join/" + hash }
+
+const WiringItem = "wiring"

@@ -30,8 +30,9 @@ const storeTimeout = 10 * time.Second
 // Shell is what an owner's actor needs beside its state.
 type Shell struct {
 	Store   persistence.Store
-	Alive   func() bool          // false: the node cannot be sure that it still owns anything, and no delivery is sent; nil: it always can
-	Stamp   func(WorkerID) int64 // the worker's own newest stamp, for its deliveries; nil or 0: they need none
+	Ask     func(ctx context.Context, partition int32, m proto.Message) (proto.Message, error) // the owner of another partition
+	Alive   func() bool                                                                        // false: the node cannot be sure that it still owns anything, and no delivery is sent; nil: it always can
+	Stamp   func(WorkerID) int64                                                               // the worker's own newest stamp, for its deliveries; nil or 0: they need none
 	Publish func(*belfryv1.Event)
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -166,6 +167,8 @@ func (o *owner) asked(ctx actor.Context) {
 		o.step(ctx, Asked{Ref: o.ref(ctx), Commands: m.GetCommands()})
 	case *belfryv1.Describe:
 		o.step(ctx, Described{Ref: o.ref(ctx), JobID: m.GetJobId()})
+	case *belfryv1.GetGraph:
+		o.step(ctx, Graphed{Ref: o.ref(ctx), Of: m.GetOf()})
 	case *belfryv1.GetJob:
 		o.read(ctx, func(ctx context.Context) proto.Message { return o.getJob(ctx, m) })
 	case *belfryv1.ListExecutions:
@@ -191,7 +194,7 @@ func (o *owner) turnAway(ctx actor.Context) bool {
 			all.Answers = append(all.Answers, refuse(c))
 		}
 		answer = all
-	case *belfryv1.Describe:
+	case *belfryv1.Describe, *belfryv1.GetGraph:
 		return true
 	default:
 		return false
@@ -335,6 +338,8 @@ func (o *owner) carry(ctx actor.Context, effects []Effect) {
 			o.settle(e)
 		case Reply:
 			o.reply(e.To, e.Answer)
+		case Tell:
+			o.ask(e.Command)
 		case Recall:
 			o.recall(e)
 		case Send:
@@ -421,6 +426,25 @@ func (o *owner) reply(to Ref, answer proto.Message) {
 		o.root.Send(pid, answer)
 	}
 	delete(o.refs, to)
+}
+
+// errandTimeout bounds one try of a question to another owner; the state repeats
+// it.
+const errandTimeout = 3 * time.Second
+
+// ask asks another owner, beside the mailbox; what it answers comes back as an
+// event.
+func (o *owner) ask(cmd *belfryv1.Command) {
+	go func() {
+		ctx, cancel := context.WithTimeout(o.ctx, errandTimeout)
+		defer cancel()
+		m, err := o.Ask(ctx, job.PartitionOf(cmd.GetJobId(), o.state.cfg.Partitions), cmd)
+		answer, _ := m.(*belfryv1.Answer)
+		if err != nil {
+			o.Log.Debug("another owner does not answer", "job", cmd.GetJobId(), "command", cmd.GetId(), "err", err)
+		}
+		o.root.Send(o.self, stored{Told{cmd.GetId(), answer}})
+	}()
 }
 
 // recall answers a repeated command with the stored answer to the first one.

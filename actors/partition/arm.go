@@ -317,7 +317,7 @@ func (f *flight) armedOnly(now int64) bool {
 // settleStatus finishes a job for which nothing is due any more and nothing is
 // in flight.
 func (s *State) settleStatus(c *change, j *jobRec) {
-	if j.status != job.Active || j.next != 0 || len(j.flights()) > 0 || j.past != nil && len(j.past.catchUp) > 0 {
+	if j.status != job.Active || j.dependent() || j.next != 0 || len(j.flights()) > 0 || j.past != nil && len(j.past.catchUp) > 0 {
 		return
 	}
 	s.closeRange(c, j)

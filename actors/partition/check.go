@@ -124,11 +124,14 @@ func (s *State) checkJob(j *jobRec, held bool) error {
 	if full && len(j.flights()) == 0 {
 		return fmt.Errorf("slots are held back, and nothing is in flight")
 	}
-	if j.status == job.Active && j.next == 0 && len(j.flights()) == 0 {
+	if j.status == job.Active && j.next == 0 && len(j.flights()) == 0 && !j.dependent() {
 		return fmt.Errorf("it is active, and nothing is due or in flight")
 	}
 	if n := len(encode(j.state())); n > maxState {
 		return fmt.Errorf("its state has %d bytes", n)
+	}
+	if err := j.links.check(); err != nil {
+		return err
 	}
 	for _, f := range j.flights() {
 		if err := s.checkFlight(j, f); err != nil {

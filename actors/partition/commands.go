@@ -20,26 +20,43 @@ func (s *State) asked(e Asked) {
 		s.turnAway(e)
 		return
 	}
-	s.single = e.Single
 	for i, cmd := range e.Commands {
-		if e.Single && cmd.GetKeyed() && s.repeated(e.Ref, cmd) {
-			continue
-		}
-		c, answer := s.command(cmd)
-		if c == nil {
-			c = s.changeOf(cmd.GetJobId())
-		}
-		answer.CommandId, answer.At = cmd.GetId(), s.now
-		if e.Single && cmd.GetKeyed() && answer.GetRefusal() == nil {
-			s.remember(c, cmd, answer)
-		}
-		c.answers = append(c.answers, answered{e.Ref, i, answer})
-		s.queue.lines.hurry(c.id)
+		s.carryOut(asker{e.Ref, i, e.Single}, cmd)
 	}
 	if k.left == 0 && len(e.Commands) == 0 {
 		delete(s.asks, e.Ref)
 		s.emit(Reply{To: e.Ref, Answer: &belfryv1.Answers{}})
 	}
+}
+
+// asker is who waits for the answer to a command.
+type asker struct {
+	ref    Ref
+	index  int
+	single bool
+}
+
+// carryOut decides a command, unless its upstreams have to be asked first.
+func (s *State) carryOut(by asker, cmd *belfryv1.Command) {
+	if by.single && cmd.GetKeyed() && s.repeated(by.ref, cmd) || s.wire(by, cmd) {
+		return
+	}
+	s.single = by.single
+	c, answer := s.command(cmd)
+	if c == nil {
+		c = s.changeOf(cmd.GetJobId())
+	}
+	s.answer(by, cmd, c, answer)
+}
+
+// answer gives an answer with the change that it rests on.
+func (s *State) answer(by asker, cmd *belfryv1.Command, c *change, answer *belfryv1.Answer) {
+	answer.CommandId, answer.At = cmd.GetId(), s.now
+	if by.single && cmd.GetKeyed() && (answer.GetRefusal() == nil || refusedForGood(cmd)) {
+		s.remember(c, cmd, answer)
+	}
+	c.answers = append(c.answers, answered{by.ref, by.index, answer})
+	s.queue.lines.hurry(c.id)
 }
 
 // turnAway refuses commands at once while the store is away: nothing could be
@@ -57,7 +74,13 @@ func (s *State) command(cmd *belfryv1.Command) (*change, *belfryv1.Answer) {
 	if job.PartitionOf(id, s.cfg.Partitions) != s.cfg.Partition {
 		return s.refuse(belfryv1.Refusal_CODE_NOT_OWNER, "", "job %q belongs to another partition", id)
 	}
+	if id != "" && id[0] == '/' {
+		return s.setEdges(id, cmd.GetSetEdges())
+	}
 	j := s.jobs[id]
+	if (j == nil || j.status == job.Deleted) && ofLinks(cmd) {
+		return s.linkless(cmd)
+	}
 	if cmd.GetRegister() == nil && (j == nil || j.status == job.Deleted) {
 		return s.refuse(belfryv1.Refusal_CODE_NOT_FOUND, "", "there is no job %q", id)
 	}
@@ -83,6 +106,12 @@ func (s *State) act(j *jobRec, cmd *belfryv1.Command) (*change, *belfryv1.Answer
 		return s.resume(j, a.Resume)
 	case *belfryv1.Command_Trigger:
 		return s.triggerAsked(j, cmd.GetId())
+	case *belfryv1.Command_Attach:
+		return s.attach(j, a.Attach)
+	case *belfryv1.Command_Detach:
+		return s.detach(j, a.Detach)
+	case *belfryv1.Command_Notify:
+		return s.notified(j, a.Notify)
 	}
 	return s.refuse(belfryv1.Refusal_CODE_INVALID, "", "this node does not know what the command asks for: it is older than the one that sent it")
 }
@@ -114,6 +143,9 @@ func (s *State) delete(j *jobRec, d *belfryv1.Delete) (*change, *belfryv1.Answer
 	if r := d.GetIfRevision(); r != 0 && r != j.rev {
 		return s.refuse(belfryv1.Refusal_CODE_REVISION, "", "the job is at revision %d, not %d: read it again", j.rev, r)
 	}
+	if no := s.leaned(j, d.GetWithout()); no != nil {
+		return nil, no
+	}
 	c := s.change(j)
 	const reason = "the job was deleted"
 	if _, sched, err := s.planOf(j); err == nil && (j.status == job.Active || j.status == job.Paused) {
@@ -130,6 +162,8 @@ func (s *State) delete(j *jobRec, d *belfryv1.Delete) (*change, *belfryv1.Answer
 		}
 	}
 	s.closeRange(c, j)
+	s.relink(c, j, nil)
+	s.cutOff(c, j)
 	j.next = 0
 	s.schedule(j)
 	c.row(s.row(j, nil)).publish(s.jobEvent(j, "job.deleted", ""))

@@ -341,6 +341,7 @@ func (s *State) shortError(j *jobRec, text string) string {
 func (s *State) described(e Described) {
 	d := &belfryv1.Description{}
 	if j := s.jobs[e.JobID]; j != nil {
+		d.Dependents = j.edgesTo()
 		queuedUp, unsure := 0, 0
 		for _, f := range j.flights() {
 			switch {
@@ -359,6 +360,8 @@ func (s *State) described(e Described) {
 			d.Waiting = "waiting: there is no worker"
 		case queuedUp > 0:
 			d.Waiting = "waiting: all worker slots are in use"
+		case len(j.flights()) == 0 && j.status == job.Active:
+			d.Waiting = j.missing()
 		}
 	}
 	s.emit(Reply{To: e.Ref, Answer: d})

@@ -98,6 +98,63 @@
 // it may have been sent has its line in the history: the one that is known its
 // outcome, the others unknown.
 //
+// # Dependencies
+//
+// A job with upstreams has no schedule: their success triggers it. The owners of
+// the jobs' partitions tell each other by commands (Tell, Told), over a transport
+// that may lose, repeat and delay them. Each is sent until it is answered.
+//
+// A change of a job's upstreams is driven by the owner of that job, from the row
+// "wiring" that it writes first, so that whoever owns the partition next goes on
+// with it. There need not be a job yet.
+//
+//	                 the system partition: SetEdges, all that it has and wants
+//	wiring durable ─▶ each new upstream:   Attach, it keeps outcomes from here on
+//	                         │
+//	      one refuses        │ all agree
+//	          ▼              ▼
+//	     refusal durable   the job's new spec, its rows up/<upstream>   (one batch,
+//	          │              │                                          then the answer)
+//	          └─────┬────────┘
+//	                ▼
+//	settling ─▶ the system partition: SetEdges, what holds now
+//	            each upstream that lost it: Detach
+//	                ▼
+//	            the row is removed
+//
+// The system partition holds the rows /edges/<job> and decides one after another,
+// so of two changes that would close a cycle together at most one is agreed to.
+// A job that has a dependent, in its row down/<job>, cannot be deleted. All these
+// commands are keyed, and owners remember those of them that they refused, too:
+// one that comes again late has no effect. What else is asked of a job whose
+// upstreams change waits until that has settled.
+//
+// Each edge is a numbered stream of outcomes:
+//
+//	upstream                                  dependent
+//	an execution is decided:
+//	  row out/<n>, in that batch ──Notify──▶  takes those after its last n, in order,
+//	  sent again until it is answered         as far as it has places; the last n, in
+//	  ◀──────────────Taken n────────────────  row up/<upstream>, and what it does, in
+//	  row down/<job>: n                       one batch
+//	  out/<n> goes when all have it
+//
+// So nothing is taken twice, and a death on either side repeats at most what
+// changes nothing. n is a number of the upstream's partition: it grows across
+// owners and registrations. "No such edge" is answered behind a write, so that no
+// owner that has lost its partition can give it.
+//
+// A run is what begins with an execution that no upstream triggered; its id is
+// that execution's, and executions that follow carry it along. Upstreams whose
+// runs begin in the same job are joined by run: the dependent runs once in each
+// in which all succeeded, as d<hash of run id>; one in which any did not is
+// skipped, under the same id, which it passes on. What waits, and what was skipped,
+// has the row join/<hash>: when an upstream is replayed and succeeds after all
+// (Outcome.again) the dependent runs. An outcome that comes again for a run without
+// such a row changes nothing. Upstreams whose runs begin in different jobs are
+// joined by the newest success of each, which that uses up, and that begins a run
+// of the dependent's own.
+//
 // # Giving up
 //
 // After a Yield nothing is taken, armed or sent any more. What was decided before

@@ -39,6 +39,8 @@ type (
 		Command *belfryv1.Command
 		Slice   int16
 	}
+	// Tell asks the owner of another job; answered by Told.
+	Tell struct{ Command *belfryv1.Command }
 	// Send hands deliveries to a worker. What is not sent after all comes back
 	// as Withheld.
 	Send struct {
@@ -71,6 +73,7 @@ func (Commit) effect()      {}
 func (Settle) effect()      {}
 func (Reply) effect()       {}
 func (Recall) effect()      {}
+func (Tell) effect()        {}
 func (Send) effect()        {}
 func (Inquire) effect()     {}
 func (Acknowledge) effect() {}

@@ -33,6 +33,17 @@ type (
 		JobID string
 	}
 
+	// Graphed asks for the dependencies around a job; answered at once.
+	Graphed struct {
+		Ref Ref
+		Of  string
+	}
+	// Told is the answer to the command of a Tell; nil: there is none.
+	Told struct {
+		Command string
+		Answer  *belfryv1.Answer
+	}
+
 	// Applied says that the batch in flight is durable.
 	Applied struct{ Fence persistence.Fence }
 	// Refused says that the store cannot take the content of the batch.
@@ -112,6 +123,8 @@ type Worker struct {
 func (Tick) event()        {}
 func (Asked) event()       {}
 func (Described) event()   {}
+func (Graphed) event()     {}
+func (Told) event()        {}
 func (Applied) event()     {}
 func (Refused) event()     {}
 func (Unavailable) event() {}

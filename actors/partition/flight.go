@@ -47,6 +47,8 @@ type flight struct {
 	armed     int64
 	unknown   int32
 	catchUp   bool
+	run       *belfryv1.Run // nil: it is the first of its own
+	again     bool          // dependents were told an outcome of the run before
 
 	phase     phase
 	owed      *change // while committing: the change that makes it durable
@@ -112,6 +114,8 @@ func (f *flight) trigger() string {
 	switch {
 	case f.kind == job.Manual:
 		return "manual"
+	case f.kind == job.Dependent:
+		return "dependency"
 	case f.catchUp:
 		return "catch_up"
 	}
@@ -123,9 +127,13 @@ func (f *flight) stored() *belfryv1.InFlight {
 	m := &belfryv1.InFlight{
 		ScheduledFor: f.slot, Due: f.due, Revision: f.rev, Attempt: f.attempt, RetryAt: f.retryAt,
 		Epochs: f.epochs, LastError: f.lastError, ArmedAt: f.armed, UnknownAttempts: f.unknown, CatchUp: f.catchUp,
+		Run: f.run, Again: f.again,
 	}
-	if f.kind == job.Manual {
+	switch f.kind {
+	case job.Manual:
 		m.Kind, m.Hash = belfryv1.InFlight_KIND_MANUAL, f.hash
+	case job.Dependent:
+		m.Kind, m.Hash = belfryv1.InFlight_KIND_DEPENDENT, f.hash
 	}
 	if f.gen != f.job.gen {
 		m.ExecutionId = f.id // cannot be derived from the job
@@ -138,10 +146,13 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 	f := &flight{
 		job: j, gen: j.gen, id: messages.ExecutionID(j.id, j.gen, m), hash: m.GetHash(), slot: m.GetScheduledFor(), due: m.GetDue(), rev: m.GetRevision(), attempt: m.GetAttempt(),
 		retryAt: m.GetRetryAt(), epochs: m.GetEpochs(), lastError: m.GetLastError(), armed: m.GetArmedAt(),
-		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), phase: waiting,
+		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), run: m.GetRun(), again: m.GetAgain(), phase: waiting,
 	}
-	if m.GetKind() == belfryv1.InFlight_KIND_MANUAL {
+	switch m.GetKind() {
+	case belfryv1.InFlight_KIND_MANUAL:
 		f.kind = job.Manual
+	case belfryv1.InFlight_KIND_DEPENDENT:
+		f.kind = job.Dependent
 	}
 	if ref, ok := job.ParseExecutionID(f.id); ok {
 		f.gen = ref.Generation

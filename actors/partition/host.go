@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-scheduler/belfry/actors"
 	"github.com/belfry-scheduler/belfry/cluster"
+	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -61,7 +62,7 @@ type Host struct {
 	drained []*actor.PID                       // who waits for the host to own nothing
 	timer   *time.Timer
 
-	stats []atomic.Pointer[Stats]
+	stats []atomic.Pointer[Stats] // the system partition's are the last
 }
 
 // ownership is a partition whose owner runs here.
@@ -92,11 +93,11 @@ func NewHost(cfg HostConfig) *Host {
 	}
 	n := cfg.Routes.Partitions()
 	claims := cluster.DefaultClaims(cfg.Owner, n)
-	claims.Alone = cfg.Beats == nil
+	claims.Alone, claims.System = cfg.Beats == nil, true
 	watch := cluster.NewWatch(cfg.Settings)
 	return &Host{
 		HostConfig: cfg, watch: watch, claims: cluster.NewClaims(claims, watch), seen: Seen{View: &cluster.View{}}, loads: make(chan struct{}, cfg.Loads),
-		owners: map[int32]*ownership{}, byPID: map[string]int32{}, givers: map[int32]giver{}, heard: map[persistence.Owner]cluster.Peer{}, stats: make([]atomic.Pointer[Stats], n),
+		owners: map[int32]*ownership{}, byPID: map[string]int32{}, givers: map[int32]giver{}, heard: map[persistence.Owner]cluster.Peer{}, stats: make([]atomic.Pointer[Stats], n+1),
 	}
 }
 
@@ -208,7 +209,16 @@ func (h *Host) Receive(ctx actor.Context) {
 	h.rest(ctx, now)
 }
 
-func (h *Host) knows(p int32) bool { return p >= 0 && int(p) < h.Routes.Partitions() }
+func (h *Host) knows(p int32) bool {
+	return p >= job.SystemPartition && int(p) < h.Routes.Partitions()
+}
+
+func (h *Host) statsOf(p int32) *atomic.Pointer[Stats] {
+	if p == job.SystemPartition {
+		return &h.stats[len(h.stats)-1]
+	}
+	return &h.stats[p]
+}
 
 func (h *Host) start(ctx actor.Context) {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -354,9 +364,10 @@ func (h *Host) spawn(ctx actor.Context, m taken) error {
 	o.lease.Store(&m.lease)
 	sh := h.Shell
 	sh.Log = h.Log.With("partition", m.partition, "epoch", o.epoch)
+	sh.Ask = h.Routes.Ask
 	sh.Alive = func() bool { return o.lease.Load().Valid() }
 	sh.Stamp = h.stamp
-	props := h.Props.Props(actors.Partition, func() actor.Actor { return newOwner(sh, m.partition, m.state, &h.stats[m.partition]) })
+	props := h.Props.Props(actors.Partition, func() actor.Actor { return newOwner(sh, m.partition, m.state, h.statsOf(m.partition)) })
 	pid, err := ctx.SpawnNamed(props, cluster.OwnerName(m.partition, o.epoch))
 	if err != nil {
 		return fmt.Errorf("start the owner: %w", err)
@@ -379,7 +390,7 @@ func (h *Host) ended(ctx actor.Context, now time.Duration, who *actor.PID) {
 	o := h.owners[p]
 	delete(h.owners, p)
 	h.Routes.Disown(p, o.epoch)
-	h.stats[p].Store(nil)
+	h.statsOf(p).Store(nil)
 	h.Log.Info("the partition is not owned any more", "partition", p, "epoch", o.epoch)
 	if h.ctx.Err() == nil { // else the host ends with it
 		h.carry(ctx, h.claims.Ended(now, p))

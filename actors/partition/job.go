@@ -32,7 +32,8 @@ type jobRec struct {
 	updated int64
 	spec    []byte // protobuf of JobSpec
 	past    *past
-	soon    bool // counted in State.soon
+	links   *links // nil: no job depends on it, nor it on any
+	soon    bool   // counted in State.soon
 }
 
 // past is what has happened to a job.
@@ -103,6 +104,7 @@ var noLabels = map[string]string{} // nil would keep those that are stored
 func (j *jobRec) state() *belfryv1.JobState {
 	st := &belfryv1.JobState{
 		Generation: j.gen, Revision: j.rev, CreatedAt: j.created, UpdatedAt: j.updated, Cursor: j.cursor,
+		Dependents: int32(len(j.downs())),
 	}
 	p := j.past
 	if p == nil {
@@ -154,11 +156,11 @@ type compilation struct {
 // maxCompiled bounds the cache of schedules; past it the cache starts anew.
 const maxCompiled = 256
 
-// compile returns the schedule of a stored timing, from the cache when jobs
-// share it.
-func (s *State) compile(t *belfryv1.Timing) (*job.Schedule, error) {
-	timing := messages.FromTiming(t)
-	if !timing.Shared() {
+// compile returns the schedule of a stored job, from the cache when jobs share
+// it.
+func (s *State) compile(sp *belfryv1.JobSpec) (*job.Schedule, error) {
+	t, timing := sp.GetTiming(), messages.TimingOf(sp)
+	if timing.Triggered || !timing.Shared() {
 		return job.Compile(timing)
 	}
 	key := timingKey{t.GetExpr(), t.GetZone(), t.GetSeconds(), t.GetGapSkip(), t.GetFoldBoth(), t.GetStartsAt(), t.GetEndsAt()}
@@ -179,7 +181,7 @@ func (s *State) planOf(j *jobRec) (*belfryv1.JobSpec, *job.Schedule, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	sched, err := s.compile(sp.GetTiming())
+	sched, err := s.compile(sp)
 	if err != nil {
 		return nil, nil, fmt.Errorf("schedule: %w", err)
 	}

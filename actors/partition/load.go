@@ -19,12 +19,16 @@ import (
 // load: the partition is for a node that knows it.
 func (s *State) LoadRow(r persistence.Row) error {
 	switch {
+	case strings.HasPrefix(r.JobID, "/"):
+		s.loadEdges(r)
 	case r.Item == "":
 		return s.loadJob(r)
 	case strings.HasPrefix(r.Item, "spec/"):
 		s.loadSpec(r)
 	case strings.HasPrefix(r.Item, "cmd/"):
 		s.loadCommand(r)
+	default:
+		s.loadLink(r)
 	}
 	return nil
 }
@@ -113,6 +117,7 @@ func (s *State) Loaded() {
 	slices.SortFunc(s.adoption.flights, inDueOrder)
 	slices.SortStableFunc(s.commands.order, func(a, b remembered) int { return int(a.at - b.at) })
 	s.timeCommandSweep()
+	s.loadedLinks()
 }
 
 func (s *State) loaded(j *jobRec) {

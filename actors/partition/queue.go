@@ -26,6 +26,7 @@ type change struct {
 
 	acks      []ack
 	remembers []commandKey // commands whose answer becomes durable with it
+	hooks     []func()     // what goes on once it is durable
 }
 
 // change opens a change of a job, behind all that it has waiting.
@@ -55,6 +56,9 @@ func (c *change) then(e Effect) *change {
 	c.after = append(c.after, e)
 	return c
 }
+
+// afterwards lets something go on once the change is durable.
+func (c *change) afterwards(do func()) { c.hooks = append(c.hooks, do) }
 
 func (c *change) publish(e *belfryv1.Event) *change { return c.then(Publish{e}) }
 
@@ -219,6 +223,9 @@ func (s *State) release(c *change) {
 		delete(s.deciding, keyOfResult(a.ref))
 	}
 	s.acks = append(s.acks, c.acks...)
+	for _, hook := range c.hooks {
+		hook()
+	}
 }
 
 // refused halves a batch until the change is found that the store cannot take.

@@ -95,6 +95,7 @@ func (s *State) end(c *change, f *flight, e ending) {
 		Type: "execution." + string(e.status), JobId: j.id, ExecutionId: f.id, ScheduledFor: f.slot, At: s.now,
 		Attempt: attempts, LatenessMs: max(f.firstSent-f.due, 0), Reason: e.reason, CatchUp: f.catchUp,
 	})
+	s.announce(c, f, e.status)
 	s.releaseSpec(c, f)
 	s.makeRoom(c, j)
 }
@@ -119,7 +120,7 @@ func (s *State) bury(c *change, f *flight, e ending) {
 		Slice: job.DeadSliceOffset + s.slice(f.job.id), JobID: f.job.id, Item: persistence.DeadItem(f.id), Status: job.Status(job.Failed),
 		State: encode(&belfryv1.DeadLetter{
 			ExecutionId: f.id, JobId: f.job.id, Generation: f.gen, Revision: f.rev, ScheduledFor: f.slot, Due: f.due,
-			FailedAt: e.finished, Attempts: f.attempt, UnknownAttempts: f.unknown, Reason: e.reason, Spec: f.spec,
+			FailedAt: e.finished, Attempts: f.attempt, UnknownAttempts: f.unknown, Reason: e.reason, Spec: f.spec, Run: f.runOf(),
 		}),
 	})
 	s.end(c, f, e)

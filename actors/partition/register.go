@@ -2,6 +2,7 @@ package partition
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -14,24 +15,34 @@ import (
 
 // register creates a job or replaces its spec.
 func (s *State) register(j *jobRec, id string, r *belfryv1.Register) (*change, *belfryv1.Answer) {
-	exists := j != nil && j.status != job.Deleted
-	switch {
-	case exists && r.GetMode() == belfryv1.Register_MODE_CREATE:
-		return s.refuse(belfryv1.Refusal_CODE_EXISTS, "job_id", "job %q exists: use PUT to replace it, or another job_id", id)
-	case !exists && (r.GetMode() == belfryv1.Register_MODE_REPLACE || r.GetIfRevision() != 0):
-		return s.refuse(belfryv1.Refusal_CODE_NOT_FOUND, "", "there is no job %q", id)
-	case exists && r.GetIfRevision() != 0 && r.GetIfRevision() != j.rev:
-		return s.refuse(belfryv1.Refusal_CODE_REVISION, "", "the job is at revision %d, not %d: read it again", j.rev, r.GetIfRevision())
+	if no := s.unfit(j, id, r); no != nil {
+		return nil, no
 	}
 	sp := s.anchored(j, r.GetSpec())
-	sched, err := s.compile(sp.Timing)
+	sched, err := s.compile(sp)
 	if err != nil {
 		return s.refuseSchedule(err)
 	}
-	if exists && j.gen != 0 { // 0: a row that could not be read
+	if j != nil && j.status != job.Deleted && j.gen != 0 { // 0: a row that could not be read
 		return s.replace(j, sp, sched, r)
 	}
 	return s.create(j, id, sp, sched, r)
+}
+
+// unfit refuses what does not go with the job that is there, or is not.
+func (s *State) unfit(j *jobRec, id string, r *belfryv1.Register) *belfryv1.Answer {
+	exists := j != nil && j.status != job.Deleted
+	switch {
+	case exists && r.GetMode() == belfryv1.Register_MODE_CREATE:
+		return refusal("", belfryv1.Refusal_CODE_EXISTS, "job_id", "job %q exists: use PUT to replace it, or another job_id", id)
+	case !exists && (r.GetMode() == belfryv1.Register_MODE_REPLACE || r.GetIfRevision() != 0):
+		return refusal("", belfryv1.Refusal_CODE_NOT_FOUND, "", "there is no job %q", id)
+	case exists && r.GetIfRevision() != 0 && r.GetIfRevision() != j.rev:
+		return refusal("", belfryv1.Refusal_CODE_REVISION, "", "the job is at revision %d, not %d: read it again", j.rev, r.GetIfRevision())
+	case len(r.GetSpec().GetDependsOn()) > job.MaxUpstreams:
+		return refusal("", belfryv1.Refusal_CODE_INVALID, "depends_on", "it has %d jobs, and at most %d are allowed", len(r.GetSpec().GetDependsOn()), job.MaxUpstreams)
+	}
+	return nil
 }
 
 // refuseSchedule passes on what the domain says of a schedule.
@@ -123,6 +134,7 @@ func (s *State) create(j *jobRec, id string, sp *belfryv1.JobSpec, sched *job.Sc
 	j.status, j.gen, j.rev = job.Active, s.draw(), s.draw()
 	j.created, j.updated, j.cursor, j.reached = s.now, s.now, cursor, 0
 	j.spec = encode(sp)
+	s.relink(c, j, sp.GetDependsOn())
 	if r.GetPaused().GetPaused() {
 		s.setStatus(j, job.Paused, "registered paused")
 	}
@@ -158,7 +170,7 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 	if err == nil && string(spec) == string(j.spec) && j.status != job.Faulty {
 		return s.replacePaused(nil, j, nil, r)
 	}
-	rescheduled := err != nil || j.status == job.Faulty || !sameTiming(old.GetTiming(), sp.GetTiming())
+	rescheduled := err != nil || j.status == job.Faulty || !sameTiming(old.GetTiming(), sp.GetTiming()) || !slices.Equal(old.GetDependsOn(), sp.GetDependsOn())
 	cursor, wrong := j.cursor, ""
 	if rescheduled {
 		cursor, wrong = s.firstCursor(sched, r.GetRunPast())
@@ -184,6 +196,7 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 	}
 	s.pin(c, j, sp, rescheduled)
 	j.spec, j.updated = spec, s.now
+	s.relink(c, j, sp.GetDependsOn())
 	if j.status == job.Faulty || rescheduled && j.status == job.Finished {
 		s.setStatus(j, job.Active, "")
 	}

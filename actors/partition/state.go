@@ -84,6 +84,11 @@ type State struct {
 	yielding bool // nothing new is taken any more
 	done     bool // this ownership is over
 
+	graph   *job.Graph         // of all jobs; nil: this is not the system partition
+	wirings map[string]*wiring // by job id: whose upstreams change just now
+	errands map[string]*errand // by command id: what other owners have not answered
+	strays  []persistence.Row  // loaded, of no job that is there
+
 	asks     map[Ref]*ask
 	single   bool // the commands under way are one: its answer shows the whole job
 	commands memory
@@ -113,11 +118,16 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		running:    map[string]*flight{},
 		deciding:   map[resultKey]bool{},
 		asks:       map[Ref]*ask{},
+		wirings:    map[string]*wiring{},
+		errands:    map[string]*errand{},
 		counts:     map[job.Status]int{},
 	}
 	s.adoption.till = s.now + cfg.AdoptFor.Milliseconds()
 	s.queue = newQueue(fence)
 	s.commands = newMemory()
+	if cfg.Partition == job.SystemPartition {
+		s.graph = job.NewGraph()
+	}
 	return s
 }
 
@@ -159,6 +169,10 @@ func (s *State) take(e Event) {
 		s.asked(e)
 	case Described:
 		s.described(e)
+	case Graphed:
+		s.graphed(e)
+	case Told:
+		s.told(e)
 	case Applied:
 		s.applied(e.Fence)
 	case Refused:
@@ -274,11 +288,12 @@ func (s *State) tick(judge bool) {
 	s.expireHistory()
 }
 
-// timed is what a timer of the wheel stands for: a flight, else a job, else
-// the sweep of remembered commands.
+// timed is what a timer of the wheel stands for: a flight, else a job, else an
+// errand, else the sweep of remembered commands.
 type timed struct {
 	flight *flight
 	job    *jobRec
+	errand *errand
 }
 
 func (s *State) fire(t timed) {
@@ -287,6 +302,8 @@ func (s *State) fire(t timed) {
 		s.flightDue(t.flight)
 	case t.job != nil:
 		s.jobDue(t.job)
+	case t.errand != nil:
+		s.run(t.errand)
 	default:
 		s.sweepCommands()
 	}

@@ -33,6 +33,8 @@ type world struct {
 	sends      *[]Send  // if set, what is sent goes there, and nobody begins it
 	acks       []Acknowledge
 	yielded    *persistence.Fence
+	tell       func(*belfryv1.Command) // if set, gets what other owners are asked
+	interrupt  func() bool             // if set, asked before each effect: the process dies there
 	deliveries []delivery
 	running    map[string]*job1 // with the worker, by execution id
 	held       []*belfryv1.Result
@@ -83,15 +85,17 @@ type model struct {
 
 var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return newWorldOf(t, job.PartitionOf("a", 16)) }
+
+func newWorldOf(t testing.TB, partition int32) *world {
 	w := &world{t: t, now: origin, running: map[string]*job1{}, answers: map[Ref]proto.Message{}}
 	w.store.rows = map[[2]string]persistence.Row{}
 	w.cfg = DefaultConfig()
 	w.cfg.Partitions, w.cfg.Node = 16, "n1"
-	w.cfg.Partition = job.PartitionOf("a", 16)
+	w.cfg.Partition = partition
 	w.cfg.NewID = func() uuid.UUID {
 		w.ids++
-		return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, w.ids))
+		return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, partition, w.ids))
 	}
 	w.boot()
 	return w
@@ -143,6 +147,10 @@ func (w *world) stepNow(e Event) {
 		w.check(e)
 	}
 	for _, e := range effects {
+		if w.interrupt != nil && w.interrupt() {
+			w.crash()
+			return
+		}
 		w.carry(e)
 	}
 }
@@ -161,6 +169,10 @@ func (w *world) carry(e Effect) {
 		w.settle(e)
 	case Reply:
 		w.answers[e.To] = e.Answer
+	case Tell:
+		if w.tell != nil {
+			w.tell(e.Command)
+		}
 	case Recall:
 		w.answers[e.To] = w.recall(e)
 	case Send:

@@ -40,6 +40,7 @@ type Kind byte
 const (
 	Scheduled Kind = 0
 	Manual    Kind = 'm'
+	Dependent Kind = 'd'
 )
 
 const (
@@ -56,7 +57,7 @@ type ExecutionRef struct {
 	JobID      string
 	Generation int64
 	Kind       Kind
-	Hash       string // of the command that asked for it; "" when scheduled
+	Hash       string // of the command that asked for it, or of its run; "" when scheduled
 	At         time.Time
 }
 
@@ -77,10 +78,16 @@ func ManualIDOf(jobID string, generation int64, hash string, at time.Time) strin
 	return jobID + "~" + strconv.FormatInt(generation, 36) + "~" + string(byte(Manual)) + hash + "~" + at.UTC().Format(idTime)
 }
 
+// DependentID is the id of the execution that a job's upstreams triggered: each
+// run has one, under the instant of its root.
+func DependentID(jobID string, generation int64, hash string, instant time.Time) string {
+	return jobID + "~" + strconv.FormatInt(generation, 36) + "~" + string(byte(Dependent)) + hash + "~" + instant.UTC().Format(idTime)
+}
+
 var idHash = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// CommandHash is the part of a manual execution's id that stands for the
-// command that asked for it.
+// CommandHash is the part of an execution's id that stands for the command that
+// asked for it, or for the run that it is part of.
 func CommandHash(commandID string) string {
 	sum := sha256.Sum256([]byte(commandID))
 	return idHash.EncodeToString(sum[:16])
@@ -107,10 +114,10 @@ func ParseExecutionID(id string) (ExecutionRef, bool) {
 	ref.Generation = gen
 	if len(parts) == 4 {
 		mark := parts[2]
-		if len(mark) != 27 || mark[0] != byte(Manual) {
+		if len(mark) != 27 || mark[0] != byte(Manual) && mark[0] != byte(Dependent) {
 			return ExecutionRef{}, false
 		}
-		ref.Kind, ref.Hash = Manual, mark[1:]
+		ref.Kind, ref.Hash = Kind(mark[0]), mark[1:]
 	}
 	stamp := parts[len(parts)-1]
 	at, err := time.Parse(idTime, stamp)

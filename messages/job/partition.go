@@ -1,6 +1,7 @@
 package job
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -29,8 +30,12 @@ const (
 )
 
 // PartitionOf maps a job id to one of n partitions: contiguous ranges of the
-// 64-bit hash, n a power of two.
+// 64-bit hash, n a power of two. Ids with a '/' in front, which no job has, are
+// rows of the system partition.
 func PartitionOf(jobID string, n int) int32 {
+	if strings.HasPrefix(jobID, "/") {
+		return SystemPartition
+	}
 	return int32(xxhash.Sum64String(jobID) / (^uint64(0)/uint64(n) + 1))
 }
 

@@ -24,6 +24,9 @@ type Schedule struct {
 // every field found wrong, why, and what to write instead. Whether an instant
 // lies in the past is not judged here: there is no clock.
 func Compile(t Timing) (*Schedule, error) {
+	if t.Triggered {
+		return triggered(t)
+	}
 	var problems []Problem
 	note := func(bad *Invalid) {
 		if bad != nil {

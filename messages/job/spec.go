@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,7 +19,8 @@ type Spec struct {
 	Timeout        time.Duration // one attempt, from dial to the last byte of the answer
 	Retry          RetryPolicy
 	CatchUp        CatchUp
-	MaxOutstanding int // executions of this job that may be unfinished at once
+	MaxOutstanding int      // executions of this job that may be unfinished at once
+	DependsOn      []string // jobs whose success triggers this one; its schedule is not evaluated then
 	Paused         bool
 }
 
@@ -33,6 +35,8 @@ type Timing struct {
 	StartsAt time.Time // zero: no lower bound; also the anchor of @every
 	EndsAt   time.Time // zero: no upper bound; a slot at EndsAt is not due
 	Anchor   time.Time // phase of @every: StartsAt, else the instant of registration; stored, so failover does not move it
+
+	Triggered bool // upstreams trigger the job: nothing is ever due, whatever Expr says, which may be "" then
 }
 
 // Anchored tells whether the schedule has a phase of its own, which must be
@@ -153,6 +157,8 @@ const (
 // stored does not change its meaning when a default changes.
 func (s Spec) Normalize() Spec {
 	s.Schedule = s.Schedule.normalize()
+	s.DependsOn = slices.Sorted(slices.Values(s.DependsOn))
+	s.Schedule.Triggered = len(s.DependsOn) > 0
 	if h := s.Target.HTTP; h != nil && h.Method == "" {
 		t := *h
 		t.Method = "POST"

@@ -57,6 +57,7 @@ func (s Spec) ValidateCompiled(p AddressPolicy, schedule error) error {
 	v.retry(s.Retry)
 	v.catchUp(s.CatchUp)
 	v.count("max_outstanding", s.MaxOutstanding, MaxOutstandingCap)
+	v.dependsOn(s.DependsOn)
 	if len(v.problems) == 0 {
 		return nil
 	}

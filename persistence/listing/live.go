@@ -121,7 +121,7 @@ func (r Reader) openRanges(j *Job, now time.Time) []*belfryv1.SlotRange {
 }
 
 func (r Reader) count(j *Job, after, through time.Time) job.MissedSlots {
-	schedule, err := r.Compile(messages.FromTiming(j.Spec.GetTiming()))
+	schedule, err := r.Compile(messages.TimingOf(j.Spec))
 	if err != nil || after.IsZero() {
 		return job.MissedSlots{}
 	}

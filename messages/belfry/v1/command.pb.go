@@ -159,6 +159,10 @@ type Command struct {
 	//	*Command_Pause
 	//	*Command_Resume
 	//	*Command_Trigger
+	//	*Command_SetEdges
+	//	*Command_Attach
+	//	*Command_Detach
+	//	*Command_Notify
 	Action        isCommand_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -274,6 +278,42 @@ func (x *Command) GetTrigger() *Trigger {
 	return nil
 }
 
+func (x *Command) GetSetEdges() *SetEdges {
+	if x != nil {
+		if x, ok := x.Action.(*Command_SetEdges); ok {
+			return x.SetEdges
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetAttach() *Attach {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Attach); ok {
+			return x.Attach
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDetach() *Detach {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Detach); ok {
+			return x.Detach
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetNotify() *Notify {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Notify); ok {
+			return x.Notify
+		}
+	}
+	return nil
+}
+
 type isCommand_Action interface {
 	isCommand_Action()
 }
@@ -298,6 +338,22 @@ type Command_Trigger struct {
 	Trigger *Trigger `protobuf:"bytes,9,opt,name=trigger,proto3,oneof"`
 }
 
+type Command_SetEdges struct {
+	SetEdges *SetEdges `protobuf:"bytes,20,opt,name=set_edges,json=setEdges,proto3,oneof"`
+}
+
+type Command_Attach struct {
+	Attach *Attach `protobuf:"bytes,21,opt,name=attach,proto3,oneof"`
+}
+
+type Command_Detach struct {
+	Detach *Detach `protobuf:"bytes,22,opt,name=detach,proto3,oneof"`
+}
+
+type Command_Notify struct {
+	Notify *Notify `protobuf:"bytes,23,opt,name=notify,proto3,oneof"`
+}
+
 func (*Command_Register) isCommand_Action() {}
 
 func (*Command_Delete) isCommand_Action() {}
@@ -307,6 +363,14 @@ func (*Command_Pause) isCommand_Action() {}
 func (*Command_Resume) isCommand_Action() {}
 
 func (*Command_Trigger) isCommand_Action() {}
+
+func (*Command_SetEdges) isCommand_Action() {}
+
+func (*Command_Attach) isCommand_Action() {}
+
+func (*Command_Detach) isCommand_Action() {}
+
+func (*Command_Notify) isCommand_Action() {}
 
 // Register creates a job or replaces its spec.
 type Register struct {
@@ -432,6 +496,7 @@ func (x *Paused) GetPaused() bool {
 type Delete struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	IfRevision    int64                  `protobuf:"varint,1,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	Without       map[string]int64       `protobuf:"bytes,20,rep,name=without,proto3" json:"without,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // dependents that were deleted before, and the number of the edge of each
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -471,6 +536,13 @@ func (x *Delete) GetIfRevision() int64 {
 		return x.IfRevision
 	}
 	return 0
+}
+
+func (x *Delete) GetWithout() map[string]int64 {
+	if x != nil {
+		return x.Without
+	}
+	return nil
 }
 
 type Pause struct {
@@ -616,6 +688,8 @@ type Answer struct {
 	//	*Answer_Execution
 	//	*Answer_Deleted
 	//	*Answer_Refusal
+	//	*Answer_Taken
+	//	*Answer_Done
 	Outcome       isAnswer_Outcome `protobuf_oneof:"outcome"`
 	At            int64            `protobuf:"varint,6,opt,name=at,proto3" json:"at,omitempty"` // when the owner accepted it
 	Created       bool             `protobuf:"varint,7,opt,name=created,proto3" json:"created,omitempty"`
@@ -703,6 +777,24 @@ func (x *Answer) GetRefusal() *Refusal {
 	return nil
 }
 
+func (x *Answer) GetTaken() *Taken {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_Taken); ok {
+			return x.Taken
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetDone() *Done {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_Done); ok {
+			return x.Done
+		}
+	}
+	return nil
+}
+
 func (x *Answer) GetAt() int64 {
 	if x != nil {
 		return x.At
@@ -737,6 +829,14 @@ type Answer_Refusal struct {
 	Refusal *Refusal `protobuf:"bytes,5,opt,name=refusal,proto3,oneof"`
 }
 
+type Answer_Taken struct {
+	Taken *Taken `protobuf:"bytes,35,opt,name=taken,proto3,oneof"`
+}
+
+type Answer_Done struct {
+	Done *Done `protobuf:"bytes,36,opt,name=done,proto3,oneof"`
+}
+
 func (*Answer_Job) isAnswer_Outcome() {}
 
 func (*Answer_Execution) isAnswer_Outcome() {}
@@ -744,6 +844,10 @@ func (*Answer_Execution) isAnswer_Outcome() {}
 func (*Answer_Deleted) isAnswer_Outcome() {}
 
 func (*Answer_Refusal) isAnswer_Outcome() {}
+
+func (*Answer_Taken) isAnswer_Outcome() {}
+
+func (*Answer_Done) isAnswer_Outcome() {}
 
 // Job is a job as its owner sees it.
 type Job struct {
@@ -1109,7 +1213,8 @@ func (x *Describe) GetJobId() string {
 type Description struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Running       []*Description_Running `protobuf:"bytes,1,rep,name=running,proto3" json:"running,omitempty"`
-	Waiting       string                 `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"` // why due executions wait, if they do
+	Waiting       string                 `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`                                                                                   // why due executions wait, if they do
+	Dependents    map[string]int64       `protobuf:"bytes,35,rep,name=dependents,proto3" json:"dependents,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // and the number of the edge of each
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1156,6 +1261,13 @@ func (x *Description) GetWaiting() string {
 		return x.Waiting
 	}
 	return ""
+}
+
+func (x *Description) GetDependents() map[string]int64 {
+	if x != nil {
+		return x.Dependents
+	}
+	return nil
 }
 
 // GetJob asks for a job as it is stored; an Answer answers it.
@@ -1571,7 +1683,7 @@ type Description_Running struct {
 
 func (x *Description_Running) Reset() {
 	*x = Description_Running{}
-	mi := &file_belfry_v1_command_proto_msgTypes[21]
+	mi := &file_belfry_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1695,7 @@ func (x *Description_Running) String() string {
 func (*Description_Running) ProtoMessage() {}
 
 func (x *Description_Running) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[21]
+	mi := &file_belfry_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1736,7 @@ var File_belfry_v1_command_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x17belfry/v1/command.proto\x12\tbelfry.v1\x1a\x13belfry/v1/job.proto\"\xd9\x02\n" +
+	"\x17belfry/v1/command.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\x1a\x13belfry/v1/job.proto\"\x94\x04\n" +
 	"\aCommand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\x12\x15\n" +
@@ -1634,7 +1746,11 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\x06delete\x18\x06 \x01(\v2\x11.belfry.v1.DeleteH\x00R\x06delete\x12(\n" +
 	"\x05pause\x18\a \x01(\v2\x10.belfry.v1.PauseH\x00R\x05pause\x12+\n" +
 	"\x06resume\x18\b \x01(\v2\x11.belfry.v1.ResumeH\x00R\x06resume\x12.\n" +
-	"\atrigger\x18\t \x01(\v2\x12.belfry.v1.TriggerH\x00R\atriggerB\b\n" +
+	"\atrigger\x18\t \x01(\v2\x12.belfry.v1.TriggerH\x00R\atrigger\x122\n" +
+	"\tset_edges\x18\x14 \x01(\v2\x13.belfry.v1.SetEdgesH\x00R\bsetEdges\x12+\n" +
+	"\x06attach\x18\x15 \x01(\v2\x11.belfry.v1.AttachH\x00R\x06attach\x12+\n" +
+	"\x06detach\x18\x16 \x01(\v2\x11.belfry.v1.DetachH\x00R\x06detach\x12+\n" +
+	"\x06notify\x18\x17 \x01(\v2\x11.belfry.v1.NotifyH\x00R\x06notifyB\b\n" +
 	"\x06action\"\x88\x02\n" +
 	"\bRegister\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\x12,\n" +
@@ -1648,23 +1764,29 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\vMODE_CREATE\x10\x01\x12\x10\n" +
 	"\fMODE_REPLACE\x10\x02\" \n" +
 	"\x06Paused\x12\x16\n" +
-	"\x06paused\x18\x01 \x01(\bR\x06paused\")\n" +
+	"\x06paused\x18\x01 \x01(\bR\x06paused\"\x9f\x01\n" +
 	"\x06Delete\x12\x1f\n" +
 	"\vif_revision\x18\x01 \x01(\x03R\n" +
-	"ifRevision\"\x1f\n" +
+	"ifRevision\x128\n" +
+	"\awithout\x18\x14 \x03(\v2\x1e.belfry.v1.Delete.WithoutEntryR\awithout\x1a:\n" +
+	"\fWithoutEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x1f\n" +
 	"\x05Pause\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\";\n" +
 	"\x06Resume\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x19\n" +
 	"\bcatch_up\x18\x02 \x01(\bR\acatchUp\"\t\n" +
-	"\aTrigger\"\x96\x02\n" +
+	"\aTrigger\"\xe7\x02\n" +
 	"\x06Answer\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\"\n" +
 	"\x03job\x18\x02 \x01(\v2\x0e.belfry.v1.JobH\x00R\x03job\x124\n" +
 	"\texecution\x18\x03 \x01(\v2\x14.belfry.v1.ExecutionH\x00R\texecution\x12.\n" +
 	"\adeleted\x18\x04 \x01(\v2\x12.belfry.v1.DeletedH\x00R\adeleted\x12.\n" +
-	"\arefusal\x18\x05 \x01(\v2\x12.belfry.v1.RefusalH\x00R\arefusal\x12\x0e\n" +
+	"\arefusal\x18\x05 \x01(\v2\x12.belfry.v1.RefusalH\x00R\arefusal\x12(\n" +
+	"\x05taken\x18# \x01(\v2\x10.belfry.v1.TakenH\x00R\x05taken\x12%\n" +
+	"\x04done\x18$ \x01(\v2\x0f.belfry.v1.DoneH\x00R\x04done\x12\x0e\n" +
 	"\x02at\x18\x06 \x01(\x03R\x02at\x12\x18\n" +
 	"\acreated\x18\a \x01(\bR\acreatedB\t\n" +
 	"\aoutcome\"\xa2\x01\n" +
@@ -1701,14 +1823,20 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\aAnswers\x12+\n" +
 	"\aanswers\x18\x01 \x03(\v2\x11.belfry.v1.AnswerR\aanswers\"!\n" +
 	"\bDescribe\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"\xc2\x01\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"\xc9\x02\n" +
 	"\vDescription\x128\n" +
 	"\arunning\x18\x01 \x03(\v2\x1e.belfry.v1.Description.RunningR\arunning\x12\x18\n" +
-	"\awaiting\x18\x02 \x01(\tR\awaiting\x1a_\n" +
+	"\awaiting\x18\x02 \x01(\tR\awaiting\x12F\n" +
+	"\n" +
+	"dependents\x18# \x03(\v2&.belfry.v1.Description.DependentsEntryR\n" +
+	"dependents\x1a_\n" +
 	"\aRunning\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x17\n" +
-	"\asent_at\x18\x03 \x01(\x03R\x06sentAt\"\x1f\n" +
+	"\asent_at\x18\x03 \x01(\x03R\x06sentAt\x1a=\n" +
+	"\x0fDependentsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x1f\n" +
 	"\x06GetJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"g\n" +
 	"\x0eListExecutions\x12\x15\n" +
@@ -1762,7 +1890,7 @@ func file_belfry_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_belfry_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_belfry_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_belfry_v1_command_proto_goTypes = []any{
 	(Register_Mode)(0),          // 0: belfry.v1.Register.Mode
 	(Refusal_Code)(0),           // 1: belfry.v1.Refusal.Code
@@ -1787,10 +1915,18 @@ var file_belfry_v1_command_proto_goTypes = []any{
 	(*Place)(nil),               // 20: belfry.v1.Place
 	(*ExecutionList)(nil),       // 21: belfry.v1.ExecutionList
 	(*ExecutionView)(nil),       // 22: belfry.v1.ExecutionView
-	(*Description_Running)(nil), // 23: belfry.v1.Description.Running
-	(*JobSpec)(nil),             // 24: belfry.v1.JobSpec
-	(*JobState)(nil),            // 25: belfry.v1.JobState
-	(*SlotRange)(nil),           // 26: belfry.v1.SlotRange
+	nil,                         // 23: belfry.v1.Delete.WithoutEntry
+	(*Description_Running)(nil), // 24: belfry.v1.Description.Running
+	nil,                         // 25: belfry.v1.Description.DependentsEntry
+	(*SetEdges)(nil),            // 26: belfry.v1.SetEdges
+	(*Attach)(nil),              // 27: belfry.v1.Attach
+	(*Detach)(nil),              // 28: belfry.v1.Detach
+	(*Notify)(nil),              // 29: belfry.v1.Notify
+	(*JobSpec)(nil),             // 30: belfry.v1.JobSpec
+	(*Taken)(nil),               // 31: belfry.v1.Taken
+	(*Done)(nil),                // 32: belfry.v1.Done
+	(*JobState)(nil),            // 33: belfry.v1.JobState
+	(*SlotRange)(nil),           // 34: belfry.v1.SlotRange
 }
 var file_belfry_v1_command_proto_depIdxs = []int32{
 	3,  // 0: belfry.v1.Command.register:type_name -> belfry.v1.Register
@@ -1798,29 +1934,37 @@ var file_belfry_v1_command_proto_depIdxs = []int32{
 	6,  // 2: belfry.v1.Command.pause:type_name -> belfry.v1.Pause
 	7,  // 3: belfry.v1.Command.resume:type_name -> belfry.v1.Resume
 	8,  // 4: belfry.v1.Command.trigger:type_name -> belfry.v1.Trigger
-	24, // 5: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
-	0,  // 6: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
-	4,  // 7: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
-	10, // 8: belfry.v1.Answer.job:type_name -> belfry.v1.Job
-	11, // 9: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
-	12, // 10: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
-	13, // 11: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
-	24, // 12: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
-	25, // 13: belfry.v1.Job.state:type_name -> belfry.v1.JobState
-	1,  // 14: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
-	2,  // 15: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
-	9,  // 16: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
-	23, // 17: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
-	20, // 18: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
-	22, // 19: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
-	20, // 20: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
-	13, // 21: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
-	26, // 22: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	26, // 5: belfry.v1.Command.set_edges:type_name -> belfry.v1.SetEdges
+	27, // 6: belfry.v1.Command.attach:type_name -> belfry.v1.Attach
+	28, // 7: belfry.v1.Command.detach:type_name -> belfry.v1.Detach
+	29, // 8: belfry.v1.Command.notify:type_name -> belfry.v1.Notify
+	30, // 9: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
+	0,  // 10: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
+	4,  // 11: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
+	23, // 12: belfry.v1.Delete.without:type_name -> belfry.v1.Delete.WithoutEntry
+	10, // 13: belfry.v1.Answer.job:type_name -> belfry.v1.Job
+	11, // 14: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
+	12, // 15: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
+	13, // 16: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
+	31, // 17: belfry.v1.Answer.taken:type_name -> belfry.v1.Taken
+	32, // 18: belfry.v1.Answer.done:type_name -> belfry.v1.Done
+	30, // 19: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
+	33, // 20: belfry.v1.Job.state:type_name -> belfry.v1.JobState
+	1,  // 21: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
+	2,  // 22: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
+	9,  // 23: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
+	24, // 24: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
+	25, // 25: belfry.v1.Description.dependents:type_name -> belfry.v1.Description.DependentsEntry
+	20, // 26: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
+	22, // 27: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
+	20, // 28: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
+	13, // 29: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
+	34, // 30: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_command_proto_init() }
@@ -1828,6 +1972,7 @@ func file_belfry_v1_command_proto_init() {
 	if File_belfry_v1_command_proto != nil {
 		return
 	}
+	file_belfry_v1_dependency_proto_init()
 	file_belfry_v1_job_proto_init()
 	file_belfry_v1_command_proto_msgTypes[0].OneofWrappers = []any{
 		(*Command_Register)(nil),
@@ -1835,12 +1980,18 @@ func file_belfry_v1_command_proto_init() {
 		(*Command_Pause)(nil),
 		(*Command_Resume)(nil),
 		(*Command_Trigger)(nil),
+		(*Command_SetEdges)(nil),
+		(*Command_Attach)(nil),
+		(*Command_Detach)(nil),
+		(*Command_Notify)(nil),
 	}
 	file_belfry_v1_command_proto_msgTypes[7].OneofWrappers = []any{
 		(*Answer_Job)(nil),
 		(*Answer_Execution)(nil),
 		(*Answer_Deleted)(nil),
 		(*Answer_Refusal)(nil),
+		(*Answer_Taken)(nil),
+		(*Answer_Done)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1848,7 +1999,7 @@ func file_belfry_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_command_proto_rawDesc), len(file_belfry_v1_command_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

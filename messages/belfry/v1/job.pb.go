@@ -78,6 +78,7 @@ type InFlight_Kind int32
 const (
 	InFlight_KIND_UNSPECIFIED InFlight_Kind = 0 // scheduled
 	InFlight_KIND_MANUAL      InFlight_Kind = 1
+	InFlight_KIND_DEPENDENT   InFlight_Kind = 4 // its upstreams succeeded
 )
 
 // Enum value maps for InFlight_Kind.
@@ -85,10 +86,12 @@ var (
 	InFlight_Kind_name = map[int32]string{
 		0: "KIND_UNSPECIFIED",
 		1: "KIND_MANUAL",
+		4: "KIND_DEPENDENT",
 	}
 	InFlight_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"KIND_MANUAL":      1,
+		"KIND_DEPENDENT":   4,
 	}
 )
 
@@ -130,6 +133,7 @@ type JobSpec struct {
 	Retry          *RetryPolicy           `protobuf:"bytes,6,opt,name=retry,proto3" json:"retry,omitempty"`
 	CatchUp        *CatchUp               `protobuf:"bytes,7,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`
 	MaxOutstanding int32                  `protobuf:"varint,8,opt,name=max_outstanding,json=maxOutstanding,proto3" json:"max_outstanding,omitempty"`
+	DependsOn      []string               `protobuf:"bytes,13,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"` // jobs whose success triggers this one, sorted; its timing is not evaluated then
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -218,6 +222,13 @@ func (x *JobSpec) GetMaxOutstanding() int32 {
 		return x.MaxOutstanding
 	}
 	return 0
+}
+
+func (x *JobSpec) GetDependsOn() []string {
+	if x != nil {
+		return x.DependsOn
+	}
+	return nil
 }
 
 type Timing struct {
@@ -713,7 +724,8 @@ type JobState struct {
 	Last          *LastExecution         `protobuf:"bytes,17,opt,name=last,proto3" json:"last,omitempty"`
 	BacklogSince  int64                  `protobuf:"varint,18,opt,name=backlog_since,json=backlogSince,proto3" json:"backlog_since,omitempty"` // the slot since which max_outstanding holds slots back
 	Cancelled     int64                  `protobuf:"varint,19,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	Format        int32                  `protobuf:"varint,20,opt,name=format,proto3" json:"format,omitempty"` // that the row is written in; 0: the first
+	Format        int32                  `protobuf:"varint,20,opt,name=format,proto3" json:"format,omitempty"`         // that the row is written in; 0: the first
+	Dependents    int32                  `protobuf:"varint,30,opt,name=dependents,proto3" json:"dependents,omitempty"` // jobs that depend on it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -881,6 +893,13 @@ func (x *JobState) GetFormat() int32 {
 	return 0
 }
 
+func (x *JobState) GetDependents() int32 {
+	if x != nil {
+		return x.Dependents
+	}
+	return 0
+}
+
 // InFlight is an execution that is not decided yet.
 type InFlight struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -897,6 +916,8 @@ type InFlight struct {
 	UnknownAttempts int32                  `protobuf:"varint,11,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"` // how many attempts ended without an answer
 	CatchUp         bool                   `protobuf:"varint,12,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`                         // a slot missed in an outage, run afterwards
 	Hash            string                 `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`                                               // of the command that asked for it; with the slot it makes the id of a manual one
+	Run             *Run                   `protobuf:"bytes,25,opt,name=run,proto3" json:"run,omitempty"`                                                 // absent: it is the first of its own
+	Again           bool                   `protobuf:"varint,26,opt,name=again,proto3" json:"again,omitempty"`                                            // its dependents were told an outcome of this run before
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1020,6 +1041,20 @@ func (x *InFlight) GetHash() string {
 		return x.Hash
 	}
 	return ""
+}
+
+func (x *InFlight) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *InFlight) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 // SlotRange is a run of consecutive slots with one fate.
@@ -1349,6 +1384,7 @@ type DeadLetter struct {
 	UnknownAttempts int32                  `protobuf:"varint,9,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"`
 	Reason          string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	Spec            *JobSpec               `protobuf:"bytes,11,opt,name=spec,proto3" json:"spec,omitempty"` // as the execution was armed with
+	Run             *Run                   `protobuf:"bytes,35,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1460,6 +1496,13 @@ func (x *DeadLetter) GetSpec() *JobSpec {
 	return nil
 }
 
+func (x *DeadLetter) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 // Record is one line of history.
 type Record struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1475,7 +1518,7 @@ type Record struct {
 	Generation      int64                  `protobuf:"varint,10,opt,name=generation,proto3" json:"generation,omitempty"`
 	Revision        int64                  `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
 	Range           *SlotRange             `protobuf:"bytes,12,opt,name=range,proto3" json:"range,omitempty"`     // summary of a range of slots
-	Trigger         string                 `protobuf:"bytes,13,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up
+	Trigger         string                 `protobuf:"bytes,13,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up, dependency
 	UnknownAttempts int32                  `protobuf:"varint,14,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"`
 	Output          string                 `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"`   // the first bytes of the answer
 	Outcome         string                 `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"` // summary: of the only attempt, whose line this is as well; "" when attempts have lines of their own
@@ -1698,7 +1741,7 @@ var File_belfry_v1_job_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x13belfry/v1/job.proto\x12\tbelfry.v1\"\x99\x03\n" +
+	"\x13belfry/v1/job.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\"\xb8\x03\n" +
 	"\aJobSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06labels\x18\x02 \x03(\v2\x1e.belfry.v1.JobSpec.LabelsEntryR\x06labels\x12)\n" +
@@ -1708,7 +1751,9 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"timeout_ms\x18\x05 \x01(\x03R\ttimeoutMs\x12,\n" +
 	"\x05retry\x18\x06 \x01(\v2\x16.belfry.v1.RetryPolicyR\x05retry\x12-\n" +
 	"\bcatch_up\x18\a \x01(\v2\x12.belfry.v1.CatchUpR\acatchUp\x12'\n" +
-	"\x0fmax_outstanding\x18\b \x01(\x05R\x0emaxOutstanding\x1a9\n" +
+	"\x0fmax_outstanding\x18\b \x01(\x05R\x0emaxOutstanding\x12\x1d\n" +
+	"\n" +
+	"depends_on\x18\r \x03(\tR\tdependsOn\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd0\x01\n" +
@@ -1758,7 +1803,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\rPOLICY_LATEST\x10\x01\x12\x0e\n" +
 	"\n" +
 	"POLICY_ALL\x10\x02\x12\x0f\n" +
-	"\vPOLICY_NONE\x10\x03\"\x82\x05\n" +
+	"\vPOLICY_NONE\x10\x03\"\xa2\x05\n" +
 	"\bJobState\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -1784,7 +1829,10 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x04last\x18\x11 \x01(\v2\x18.belfry.v1.LastExecutionR\x04last\x12#\n" +
 	"\rbacklog_since\x18\x12 \x01(\x03R\fbacklogSince\x12\x1c\n" +
 	"\tcancelled\x18\x13 \x01(\x03R\tcancelled\x12\x16\n" +
-	"\x06format\x18\x14 \x01(\x05R\x06formatJ\x04\b\f\x10\r\"\xbe\x03\n" +
+	"\x06format\x18\x14 \x01(\x05R\x06format\x12\x1e\n" +
+	"\n" +
+	"dependents\x18\x1e \x01(\x05R\n" +
+	"dependentsJ\x04\b\f\x10\r\"\x8a\x04\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
@@ -1800,10 +1848,13 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	" \x01(\x03R\aarmedAt\x12)\n" +
 	"\x10unknown_attempts\x18\v \x01(\x05R\x0funknownAttempts\x12\x19\n" +
 	"\bcatch_up\x18\f \x01(\bR\acatchUp\x12\x12\n" +
-	"\x04hash\x18\r \x01(\tR\x04hash\"-\n" +
+	"\x04hash\x18\r \x01(\tR\x04hash\x12 \n" +
+	"\x03run\x18\x19 \x01(\v2\x0e.belfry.v1.RunR\x03run\x12\x14\n" +
+	"\x05again\x18\x1a \x01(\bR\x05again\"A\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vKIND_MANUAL\x10\x01\"{\n" +
+	"\vKIND_MANUAL\x10\x01\x12\x12\n" +
+	"\x0eKIND_DEPENDENT\x10\x04\"{\n" +
 	"\tSlotRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x03R\x04last\x12\x14\n" +
@@ -1826,7 +1877,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\x03R\x02at\"W\n" +
 	"\x11RememberedCommand\x12*\n" +
 	"\x04mark\x18\x01 \x01(\v2\x16.belfry.v1.CommandMarkR\x04mark\x12\x16\n" +
-	"\x06answer\x18\x02 \x01(\fR\x06answer\"\xdd\x02\n" +
+	"\x06answer\x18\x02 \x01(\fR\x06answer\"\xff\x02\n" +
 	"\n" +
 	"DeadLetter\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
@@ -1842,7 +1893,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x10unknown_attempts\x18\t \x01(\x05R\x0funknownAttempts\x12\x16\n" +
 	"\x06reason\x18\n" +
 	" \x01(\tR\x06reason\x12&\n" +
-	"\x04spec\x18\v \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\"\xca\x03\n" +
+	"\x04spec\x18\v \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\x12 \n" +
+	"\x03run\x18# \x01(\v2\x0e.belfry.v1.RunR\x03run\"\xca\x03\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
@@ -1909,6 +1961,7 @@ var file_belfry_v1_job_proto_goTypes = []any{
 	(*Cluster)(nil),           // 18: belfry.v1.Cluster
 	nil,                       // 19: belfry.v1.JobSpec.LabelsEntry
 	nil,                       // 20: belfry.v1.HTTPTarget.HeadersEntry
+	(*Run)(nil),               // 21: belfry.v1.Run
 }
 var file_belfry_v1_job_proto_depIdxs = []int32{
 	19, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
@@ -1925,14 +1978,16 @@ var file_belfry_v1_job_proto_depIdxs = []int32{
 	12, // 11: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
 	13, // 12: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
 	1,  // 13: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
-	14, // 14: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	2,  // 15: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	11, // 16: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	21, // 14: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
+	14, // 15: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	2,  // 16: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	21, // 17: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
+	11, // 18: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }
@@ -1940,6 +1995,7 @@ func file_belfry_v1_job_proto_init() {
 	if File_belfry_v1_job_proto != nil {
 		return
 	}
+	file_belfry_v1_dependency_proto_init()
 	file_belfry_v1_job_proto_msgTypes[2].OneofWrappers = []any{
 		(*Target_Http)(nil),
 		(*Target_Actor)(nil),
