@@ -135,7 +135,7 @@ func (s *State) unheld(f *flight) {
 	switch {
 	case f.orphaned():
 		s.abandon(f, "the job was deleted while it ran, and its sender was lost")
-	case len(f.epochs) >= maxLost:
+	case f.formers(s.life) >= maxLost:
 		s.loseAttempt(f)
 	default:
 		s.becomeReady(f)

@@ -90,7 +90,8 @@
 //	                own epoch durable ──▶ queued
 //
 // So does what comes due within the difference that clocks may have. Anything
-// else, armed or not, is sent at its instant meanwhile. Every live worker is
+// else, armed or not, is sent at its instant meanwhile; the own epoch is made
+// durable the arm-ahead before that. Every live worker is
 // asked, also one that comes later: from its answer on it begins nothing of a
 // former owner, who may be paused and not know yet that it is one. For the same
 // reason an entry that is not due keeps naming each former owner but one that

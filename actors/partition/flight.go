@@ -88,6 +88,14 @@ func (f *flight) size() int {
 // former tells that a former owner may have sent the current attempt.
 func (f *flight) former(life int64) bool { return len(f.epochs) > 0 && f.epochs[0] != life }
 
+// formers is how many former owners may have.
+func (f *flight) formers(life int64) int {
+	if n := len(f.epochs); n > 0 && f.epochs[n-1] == life {
+		return n - 1
+	}
+	return len(f.epochs)
+}
+
 // sentUnder is the epoch under which the current attempt was sent, as far as we
 // know.
 func (f *flight) sentUnder(life int64) int64 {
@@ -216,13 +224,28 @@ func (s *State) durable(f *flight, c *change) {
 	}
 }
 
-// flightDue is a flight's timer: it is to be sent; or its worker has not said
-// that it has it, or has not reported long after the timeout. The worker knows
-// what it holds: sending it the same delivery again begins nothing twice.
+// flightDue is a flight's timer: it is to be sent, or soon; or its worker has not
+// said that it has it, or has not reported long after the timeout. The worker
+// knows what it holds: sending it the same delivery again begins nothing twice.
 func (s *State) flightDue(f *flight) {
-	if f.phase == waiting || f.phase == sent {
+	switch {
+	case f.phase == waiting && s.now < f.sendAt():
+		s.nameLife(f)
+		s.wheel.Schedule(&f.timer, f.sendAt())
+	case f.phase == waiting || f.phase == sent:
 		s.becomeReady(f)
 	}
+}
+
+// nameLife has a flight's row name the epoch under which it will be sent. It is
+// true when that is durable already.
+func (s *State) nameLife(f *flight) bool {
+	if n := len(f.epochs); n > 0 && f.epochs[n-1] == s.life {
+		return true
+	}
+	f.epochs = append(f.epochs, s.life)
+	f.commitWith(s.change(f.job).row(s.row(f.job, nil)))
+	return false
 }
 
 // becomeReady queues a due flight for a worker, or for the one that has it, once
@@ -234,9 +257,7 @@ func (s *State) becomeReady(f *flight) {
 		s.awaitHolds(f)
 		return
 	}
-	if n := len(f.epochs); n == 0 || f.epochs[n-1] != s.life {
-		f.epochs = append(f.epochs, s.life)
-		f.commitWith(s.change(f.job).row(s.row(f.job, nil)))
+	if !s.nameLife(f) {
 		return
 	}
 	if f.worker != nil {

@@ -144,7 +144,8 @@ func (s *State) rederive(j *jobRec) {
 // now and may have been sent by a former owner waits until the workers have
 // said what they hold. What is not due is nobody's yet: but a former owner that
 // does not know yet that it is one may still send it at its instant, so its row
-// goes on naming that owner, unless that very one has ended.
+// goes on naming that owner, unless that very one has ended. It is made to name
+// this one too shortly before its instant, so that it need not wait for that then.
 func (s *State) loadedFlights(j *jobRec) {
 	s.adoption.sent = s.now + clockSpread
 	for _, f := range append([]*flight(nil), j.flights()...) {
@@ -158,7 +159,7 @@ func (s *State) loadedFlights(j *jobRec) {
 		case f.sendAt() <= s.now && f.former(s.life):
 			s.awaitHolds(f)
 		default:
-			s.wheel.Schedule(&f.timer, f.sendAt())
+			s.wheel.Schedule(&f.timer, f.sendAt()-s.cfg.ArmAhead.Milliseconds())
 		}
 	}
 }
