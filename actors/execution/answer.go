@@ -58,6 +58,7 @@ func judge(res *http.Response, now time.Time) *belfryv1.Result {
 		return r
 	}
 	r.Error = fmt.Sprintf("HTTP %d %s", code, http.StatusText(code))
+	r.Unavailable = code >= 500
 	switch {
 	case code == http.StatusGone:
 		r.Final, r.Gone = true, true

@@ -65,6 +65,10 @@ type Config struct {
 	// Stopped, if set, is called when the worker panicked too often and was
 	// stopped: this node makes no deliveries any more.
 	Stopped func(reason any)
+	// Limits are those of hosts.
+	Limits LimitsConfig
+	// Publish, if set, is told of circuits that change.
+	Publish func(*belfryv1.Event)
 	// Metrics and Log are told what happens.
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -74,7 +78,8 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Slots: 512, Resend: time.Second, OfferFor: time.Second,
-		TTL: 3 * time.Second, Stamp: func() int64 { return cluster.Boottime().Milliseconds() }, Lease: func() func() bool { return unbroken },
+		Limits: LimitsConfig{Failures: 10, OpenFor: 10 * time.Second},
+		TTL:    3 * time.Second, Stamp: func() int64 { return cluster.Boottime().Milliseconds() }, Lease: func() func() bool { return unbroken },
 	}
 }
 
@@ -95,6 +100,10 @@ func (c Config) Validate() error {
 		return errors.New("execution: Stamp is missing")
 	case c.Lease == nil:
 		return errors.New("execution: Lease is missing")
+	case c.Limits.Failures < 0:
+		return fmt.Errorf("execution: Limits.Failures is %d, and must be 0 or more", c.Limits.Failures)
+	case c.Limits.Failures > 0 && c.Limits.OpenFor < time.Second:
+		return fmt.Errorf("execution: Limits.OpenFor is %v, and must be 1 s or more", c.Limits.OpenFor)
 	case c.Owner == nil:
 		return errors.New("execution: Owner is missing")
 	case c.Deliverer == nil:

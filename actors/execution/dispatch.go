@@ -35,11 +35,28 @@ func (w *worker) dispatched(ctx actor.Context, d *belfryv1.Dispatch) {
 			ctx.Request(from, &belfryv1.Begun{Partition: d.GetPartition(), Epoch: d.GetEpoch(), Deliveries: refs})
 		}
 	}
-	if len(back) > 0 {
-		w.Metrics.gaveBack(v, len(back))
-		ctx.Request(from, &belfryv1.Busy{Partition: d.GetPartition(), Epoch: d.GetEpoch(), Number: d.GetNumber(), Deliveries: back})
+	for _, b := range back {
+		w.busy(ctx, from, d, v, b)
 	}
 	w.flushSoon(ctx)
+}
+
+// busy gives back what was not begun, for one reason.
+func (w *worker) busy(ctx actor.Context, to *actor.PID, d *belfryv1.Dispatch, v verdict, b handBack) {
+	m := &belfryv1.Busy{Partition: d.GetPartition(), Epoch: d.GetEpoch(), Number: d.GetNumber(), Deliveries: b.refs}
+	if b.host == nil {
+		w.Metrics.gaveBack(v, len(b.refs))
+	} else {
+		w.Metrics.heldUp(b.no.why, len(b.refs))
+		m.Host, m.Reason = b.host.name, b.no.why
+		if !b.no.since.IsZero() {
+			m.Since = b.no.since.UnixMilli()
+		}
+		if !b.no.next.IsZero() {
+			m.RetryInMs = max(time.Until(b.no.next).Milliseconds(), 1)
+		}
+	}
+	ctx.Request(to, m)
 }
 
 // judge decides whether anything of a dispatch may be begun.

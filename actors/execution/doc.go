@@ -49,6 +49,8 @@
 // Busy is the answer when nothing was begun, and nothing will be:
 //
 //	no slot       an Offer follows
+//	host          no call to its host may begin now: see below. An Offer follows
+//	              that is for this host alone
 //	late          the stamp of the Dispatch, this node's own clock at an earlier
 //	              moment, is older than the TTL: it sat in buffers while its
 //	              owner may have given this worker up. The clock counts suspended
@@ -80,6 +82,36 @@
 // stands in line again, now for one slot at a time, so that an owner that has
 // gone costs little. A Dispatch that used all that was offered may have more
 // behind it: its partition stays in line.
+//
+// # Hosts
+//
+// A host that hangs, fails or is slow must not keep others from being called. So
+// calls to one host are limited (limits.go), each for a reason that the owner is
+// told and shows:
+//
+//	concurrency   half of this worker's slots, or what the operator says. Calls
+//	              that run count, results that wait for their owner do not
+//	rate          the operator's, by a token bucket; or the host has answered 429
+//	              with Retry-After: then nothing begins before, for a minute at most
+//	circuit       it has opened
+//	recovering    it has closed again, and calls begin slowly
+//
+// Each host has its own line of partitions, which are offered what it takes as
+// soon as it takes something: nobody asks again and again.
+//
+//	        10 calls failed in 10 s, and half of all
+//	closed ───────────────────────────────────────▶ open
+//	   ▲                                             │ 10 s
+//	   │            3 probes succeed                 ▼
+//	   └───────────────────────────────────────── half-open
+//	  recovers: 10 calls begin in the first        ▲  │
+//	  second, twice as many in each of nine more   └──┘ a probe fails: open
+//
+// No answer, none in time, and 5xx count as failures; 2xx as success. Any other
+// answer, and a call that we cut ourselves, says nothing about the host.
+//
+// What this worker knows of a host is in its memory alone. Where a host is called
+// from several workers, each has to find out for itself that it fails.
 //
 // # What a crash leaves
 //

@@ -1,10 +1,12 @@
 package execution
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/belfry-scheduler/belfry/messages"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
@@ -38,6 +40,8 @@ type held struct {
 	delivery  *belfryv1.Delivery
 	begun     time.Time
 	child     *actor.PID       // the execution actor, while it runs
+	host      *host            // nil: it has none
+	count     func(error)      // tells the host's circuit how the call ended
 	result    *belfryv1.Result // nil while it runs
 	reported  time.Time        // when the result was sent last; zero: it is in the outbox
 	outbox    bool
@@ -46,7 +50,7 @@ type held struct {
 // ledger is what a worker holds, and for whom. It is pure, and it outlives the
 // worker's incarnations: a panic of the worker must not forget a delivery.
 //
-// Invariant: len(held) + line.promised <= slots.
+// Invariant: len(held) + pledges.promised <= slots.
 // Invariant: every ended delivery is in the outbox or in sent, never both.
 // Invariant: what is returned is not held, unless it was dispatched again since.
 type ledger struct {
@@ -54,12 +58,16 @@ type ledger struct {
 	held     map[ref]*held
 	children map[string]*held // the running ones, by execution actor
 	running  int
-	line     *line
+	pledges  *pledges
+	line     *line // for slots
+	limits   *limits
+	inLine   []*host // for which partitions wait, or have an offer
 	outbox   outbox
 	sent     []report                           // results without an answer, oldest first
 	returned map[naming][]*belfryv1.DeliveryRef // begun and not sent, to be given back
 	owners   owners
 	draining bool
+	turn     int   // of lines
 	spawned  int64 // names execution actors
 	answers  int64 // to Inquires
 }
@@ -70,15 +78,48 @@ type report struct {
 	at time.Time
 }
 
-func newLedger(slots int) *ledger {
+func newLedger(slots int, cfg LimitsConfig) *ledger {
+	p := &pledges{offers: map[int64]*offer{}}
 	return &ledger{
-		slots: slots, held: map[ref]*held{}, children: map[string]*held{}, line: newLine(slots),
+		slots: slots, held: map[ref]*held{}, children: map[string]*held{}, pledges: p, line: newLine(slots, nil, p), limits: newLimits(cfg, slots),
 		outbox: outbox{of: map[int32][]*held{}}, returned: map[naming][]*belfryv1.DeliveryRef{}, owners: owners{},
 	}
 }
 
 // free is how many more deliveries may be begun.
-func (l *ledger) free() int { return l.slots - len(l.held) - l.line.promised }
+func (l *ledger) free() int { return l.slots - len(l.held) - l.pledges.promised }
+
+// room is how many a line may offer.
+func (l *ledger) room(of *line, now time.Time) int {
+	if of.host == nil {
+		return l.free()
+	}
+	return min(l.free(), of.host.room(now))
+}
+
+// lines are the one for slots and those of hosts, each first in turn.
+func (l *ledger) lines() []*line {
+	all := []*line{l.line}
+	l.inLine = slices.DeleteFunc(l.inLine, func(h *host) bool { return len(h.line.waiters) == 0 })
+	for _, h := range l.inLine {
+		all = append(all, h.line)
+	}
+	l.turn++
+	k := l.turn % len(all)
+	return append(all[k:], all[:k]...)
+}
+
+// join puts a partition in the line of a host, or in that for slots.
+func (l *ledger) join(h *host, partition int32) {
+	if h == nil {
+		l.line.join(partition)
+		return
+	}
+	if len(h.line.waiters) == 0 && !slices.Contains(l.inLine, h) {
+		l.inLine = append(l.inLine, h)
+	}
+	h.line.join(partition)
+}
 
 // verdict is what a dispatch as a whole is worth.
 type verdict string
@@ -92,10 +133,28 @@ const (
 	overtaken verdict = "overtaken"   // a later one of the same owner came before it: as if it were lost
 )
 
+// handBack is what is given back for one reason.
+type handBack struct {
+	host *host // nil: there was no slot, or the whole dispatch was worth nothing
+	no   refusal
+	refs []*belfryv1.DeliveryRef
+}
+
 // take decides about each delivery of a dispatch: begun, given back, or known
 // already.
-func (l *ledger) take(now time.Time, d *belfryv1.Dispatch, v verdict) (begin []*held, back []*belfryv1.DeliveryRef) {
-	offered := l.line.redeem(d.GetOffer(), d.GetPartition())
+func (l *ledger) take(now time.Time, d *belfryv1.Dispatch, v verdict) (begin []*held, back []handBack) {
+	line, offered := l.pledges.redeem(now, d.GetOffer(), d.GetPartition())
+	refuse := func(h *host, no refusal, r ref) {
+		i := slices.IndexFunc(back, func(b handBack) bool { return b.host == h })
+		if i < 0 {
+			i = len(back)
+			back = append(back, handBack{host: h, no: no})
+			if v != draining && v != outdated {
+				l.join(h, d.GetPartition())
+			}
+		}
+		back[i].refs = append(back[i].refs, r.message())
+	}
 	for _, x := range d.GetDeliveries() {
 		if unnameable(x) {
 			continue
@@ -108,19 +167,23 @@ func (l *ledger) take(now time.Time, d *belfryv1.Dispatch, v verdict) (begin []*
 			}
 			l.report(known)
 		case v != welcome || l.free() <= 0:
-			back = append(back, key.message())
+			refuse(nil, refusal{}, key)
 		default:
 			h := &held{ref: key, naming: nameOf(d), partition: d.GetPartition(), epoch: d.GetEpoch(), delivery: x, begun: now}
+			if h.host = l.limits.of(messages.Host(x.GetTarget()), now, l.pledges); h.host != nil {
+				var no *refusal
+				if h.count, no = h.host.begin(now); no != nil {
+					refuse(h.host, *no, key)
+					continue
+				}
+			}
 			l.held[key] = h
 			l.running++
 			begin = append(begin, h)
 		}
 	}
-	if len(back) > 0 && v != draining && v != outdated {
-		l.line.join(d.GetPartition())
-	}
-	if offered > 0 {
-		l.line.settle(d.GetPartition(), len(d.GetDeliveries()) >= offered)
+	if line != nil {
+		line.settle(d.GetPartition(), len(d.GetDeliveries()) >= offered)
 	}
 	return begin, back
 }
@@ -158,7 +221,7 @@ func (l *ledger) begin(h *held, child *actor.PID) {
 // end stores the result of a running delivery; false when it is not running
 // (any more).
 func (l *ledger) end(h *held, r *belfryv1.Result) bool {
-	if !l.over(h) {
+	if !l.over(h, counts(r)) {
 		return false
 	}
 	r.ExecutionId, r.JobId = h.execution, h.delivery.GetJobId()
@@ -171,7 +234,7 @@ func (l *ledger) end(h *held, r *belfryv1.Result) bool {
 // giveBack forgets a running delivery of which nothing was sent; false when it
 // is not running (any more).
 func (l *ledger) giveBack(h *held) bool {
-	if !l.over(h) {
+	if !l.over(h, errNeutral) {
 		return false
 	}
 	delete(l.held, h.ref)
@@ -183,13 +246,17 @@ func (l *ledger) giveBack(h *held) bool {
 }
 
 // over takes a delivery from the running ones; false when it is none.
-func (l *ledger) over(h *held) bool {
+func (l *ledger) over(h *held, counts error) bool {
 	if h.result != nil || l.held[h.ref] != h {
 		return false
 	}
 	delete(l.children, h.child.GetId())
 	h.child = nil
 	l.running--
+	if h.host != nil {
+		h.host.running--
+		h.count(counts)
+	}
 	return true
 }
 
@@ -253,7 +320,7 @@ func (l *ledger) waits(r report) bool {
 }
 
 // next is when something is overdue or lapses; false when nothing can.
-func (l *ledger) next(resend, offerFor time.Duration) (time.Time, bool) {
+func (l *ledger) next(now time.Time, resend, offerFor time.Duration) (time.Time, bool) {
 	var at time.Time
 	for len(l.sent) > 0 && !l.waits(l.sent[0]) {
 		l.sent[0] = report{}
@@ -262,11 +329,18 @@ func (l *ledger) next(resend, offerFor time.Duration) (time.Time, bool) {
 	if len(l.sent) > 0 {
 		at = l.sent[0].at.Add(resend)
 	}
-	if p, ok := l.line.oldest(); ok && (at.IsZero() || p.Add(offerFor).Before(at)) {
-		at = p.Add(offerFor)
+	by := func(t time.Time, wanted bool) {
+		if wanted && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
 	}
-	if g := l.line.gathering; !g.IsZero() && (at.IsZero() || g.Add(gatherFor).Before(at)) {
-		at = g.Add(gatherFor)
+	for _, line := range l.lines() {
+		oldest, offered := line.oldest()
+		by(oldest.Add(offerFor), offered)
+		by(line.gathering.Add(gatherFor), !line.gathering.IsZero())
+		if line.host != nil && len(line.order) > 0 {
+			by(line.host.next(now))
+		}
 	}
 	return at, !at.IsZero()
 }

@@ -12,17 +12,18 @@ const (
 )
 
 // line is the partitions that were told Busy, in the order in which they are
-// offered slots, and the offers that are not answered yet.
+// offered slots, and the offers that are not answered yet. There is one for
+// slots, and one for each host that takes less than is sent to it.
 //
 // Invariant: a partition in line has a waiter without an offer; a waiter with
 // an offer is not in line.
 type line struct {
+	host     *host // nil: any
 	waiters  map[int32]*waiter
 	order    []int32
-	offers   map[int64]*offer
+	pledges  *pledges
 	lapsing  []*offer // oldest first; answered ones have no slots
 	promised int      // slots of unanswered offers
-	last     int64
 
 	chunk     int
 	gathering time.Time // since when fewer free slots than a chunk wait for more; zero: none do
@@ -35,14 +36,23 @@ type waiter struct {
 }
 
 type offer struct {
+	line      *line
 	id        int64
 	partition int32
 	slots     int
 	made      time.Time
 }
 
-func newLine(slots int) *line {
-	return &line{waiters: map[int32]*waiter{}, offers: map[int64]*offer{}, chunk: max(min(offerChunk, slots/8), 1)}
+// pledges are the unanswered offers of all lines.
+type pledges struct {
+	offers   map[int64]*offer
+	promised int // slots, in all
+	last     int64
+}
+
+// newLine makes the line for so many slots.
+func newLine(slots int, h *host, p *pledges) *line {
+	return &line{host: h, pledges: p, waiters: map[int32]*waiter{}, chunk: max(min(offerChunk, slots/8), 1)}
 }
 
 // gather reports whether the free slots should wait for more of them.
@@ -72,21 +82,25 @@ func (l *line) join(partition int32) {
 	}
 }
 
-// redeem takes an answered offer back and returns how many slots it had; 0
+// redeem takes an answered offer back: its line, and how many slots it had; nil
 // when there is no such offer (any more).
-func (l *line) redeem(id int64, partition int32) int {
-	o := l.offers[id]
+func (p *pledges) redeem(now time.Time, id int64, partition int32) (*line, int) {
+	o := p.offers[id]
 	if o == nil || o.partition != partition {
-		return 0
+		return nil, 0
 	}
 	slots := o.slots
-	l.void(o)
-	return slots
+	o.line.void(now, o)
+	return o.line, slots
 }
 
-func (l *line) void(o *offer) {
-	delete(l.offers, o.id)
+func (l *line) void(now time.Time, o *offer) {
+	delete(l.pledges.offers, o.id)
+	l.pledges.promised -= o.slots
 	l.promised -= o.slots
+	if l.host != nil {
+		l.host.release(now, o.slots)
+	}
 	o.slots = 0
 }
 
@@ -105,10 +119,10 @@ func (l *line) settle(partition int32, usedAll bool) {
 	l.order = append(l.order, partition)
 }
 
-// lapse returns the slots of offers that were made before an instant and not
+// lapse returns the slots of offers that were made that long ago and not
 // answered, and puts their partitions in line again.
-func (l *line) lapse(before time.Time) int {
-	n := 0
+func (l *line) lapse(now time.Time, offerFor time.Duration) int {
+	n, before := 0, now.Add(-offerFor)
 	for len(l.lapsing) > 0 && (l.lapsing[0].slots == 0 || !l.lapsing[0].made.After(before)) {
 		o := l.lapsing[0]
 		l.lapsing[0] = nil
@@ -117,7 +131,7 @@ func (l *line) lapse(before time.Time) int {
 			continue
 		}
 		n++
-		l.void(o)
+		l.void(now, o)
 		w := l.waiters[o.partition]
 		w.offered, w.again = false, false
 		w.silent++
@@ -155,11 +169,16 @@ func (l *line) offer(now time.Time, free int, owned func(int32) bool) *offer {
 			slots = 1
 		}
 		w.offered = true
-		l.last++
-		o := &offer{id: l.last, partition: partition, slots: slots, made: now}
-		l.offers[o.id] = o
+		p := l.pledges
+		p.last++
+		o := &offer{line: l, id: p.last, partition: partition, slots: slots, made: now}
+		p.offers[o.id] = o
+		p.promised += slots
 		l.lapsing = append(l.lapsing, o)
 		l.promised += slots
+		if l.host != nil {
+			l.host.promise(now, slots)
+		}
 		return o
 	}
 	return nil

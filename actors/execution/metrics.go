@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/belfry-scheduler/belfry/messages"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -19,6 +20,8 @@ type Metrics struct {
 	unacked  prometheus.Gauge
 	promised prometheus.Gauge
 	busy     map[verdict]prometheus.Counter
+	holds    map[reason]prometheus.Counter
+	breakers map[gobreaker.State]prometheus.Counter
 	resent   prometheus.Counter
 	dropped  prometheus.Counter
 }
@@ -38,7 +41,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		slots: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "belfry", Name: "worker_slots", Help: "Slots in use: running, ended and unacknowledged, promised to an owner.",
 		}, []string{"state"}),
-		busy: map[verdict]prometheus.Counter{},
+		busy: map[verdict]prometheus.Counter{}, holds: map[reason]prometheus.Counter{}, breakers: map[gobreaker.State]prometheus.Counter{},
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "belfry", Name: "worker_dropped_messages_total", Help: "Messages, or deliveries in them, that no owner sends.",
 		}),
@@ -52,12 +55,21 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, v := range []verdict{welcome, late, fenced, draining, outdated} {
 		m.busy[v] = busy.WithLabelValues(string(v))
 	}
+	for why, name := range map[reason]string{concurrency: "host_limit", rate: "rate_limit", circuitOpen: "circuit_open", recovering: "circuit_recovering"} {
+		m.holds[why] = busy.WithLabelValues(name)
+	}
+	breakers := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "belfry", Name: "breaker_transitions_total", Help: "Circuits of hosts that changed, by the state that they are in since.",
+	}, []string{"state"})
+	for state, name := range circuitStates {
+		m.breakers[state] = breakers.WithLabelValues(name)
+	}
 	for _, o := range []job.Outcome{job.AttemptSucceeded, job.AttemptFailed, job.AttemptTimeout, job.AttemptUnknown} {
 		m.attempts[o] = attempts.WithLabelValues(string(o))
 	}
 	m.running, m.unacked, m.promised = m.slots.WithLabelValues("running"), m.slots.WithLabelValues("unacknowledged"), m.slots.WithLabelValues("promised")
 	if reg != nil {
-		reg.MustRegister(attempts, m.duration, m.slots, busy, m.resent, m.dropped)
+		reg.MustRegister(attempts, m.duration, m.slots, busy, breakers, m.resent, m.dropped)
 	}
 	return m
 }
@@ -71,8 +83,11 @@ func (m *Metrics) ended(r *belfryv1.Result, took time.Duration) {
 // is what found no slot.
 func (m *Metrics) gaveBack(v verdict, n int) { m.busy[v].Add(float64(n)) }
 
+// heldUp counts what was given back because of its host.
+func (m *Metrics) heldUp(why reason, n int) { m.holds[why].Add(float64(n)) }
+
 func (m *Metrics) show(l *ledger) {
 	m.running.Set(float64(l.running))
 	m.unacked.Set(float64(len(l.held) - l.running))
-	m.promised.Set(float64(l.line.promised))
+	m.promised.Set(float64(l.pledges.promised))
 }

@@ -51,6 +51,7 @@ func (ask performer) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch in
 	default:
 		r.Outcome, r.Error = belfryv1.Result_OUTCOME_UNKNOWN, fmt.Sprintf("the actor was asked, and the answer was lost: %v", cmp.Or(context.Cause(ctx), err, errNoAnswer))
 	}
+	r.Unavailable = (err != nil || answer == nil) && ctx.Err() == nil
 	r.Error = clip(r.Error, maxError)
 	if !notSent {
 		r.SentAt = start

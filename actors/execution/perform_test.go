@@ -58,9 +58,9 @@ func TestWhatAnActorsAnswerMeans(t *testing.T) {
 		"later":             {&belfryv1.Performed{Error: "busy", RetryAfterMs: 1500}, nil, &belfryv1.Result{Outcome: failedOutcome, Error: "busy", RetryAfterMs: 1500}, true},
 		"much later":        {&belfryv1.Performed{Error: "busy", RetryAfterMs: math.MaxInt64}, nil, &belfryv1.Result{Outcome: failedOutcome, Error: "busy", RetryAfterMs: longestRetryAfter.Milliseconds()}, true},
 		"yesterday":         {&belfryv1.Performed{Error: "busy", RetryAfterMs: math.MinInt64}, nil, &belfryv1.Result{Outcome: failedOutcome, Error: "busy"}, true},
-		"nobody to ask":     {nil, notSent, &belfryv1.Result{Outcome: failedOutcome, Error: "no member hosts the kind cart: nothing was sent"}, false},
-		"lost":              {nil, errors.New("the connection broke"), &belfryv1.Result{Outcome: unknownOutcome, Error: "the actor was asked, and the answer was lost: the connection broke"}, true},
-		"no answer, no why": {nil, nil, &belfryv1.Result{Outcome: unknownOutcome, Error: "the actor was asked, and the answer was lost: there is none"}, true},
+		"nobody to ask":     {nil, notSent, &belfryv1.Result{Outcome: failedOutcome, Error: "no member hosts the kind cart: nothing was sent", Unavailable: true}, false},
+		"lost":              {nil, errors.New("the connection broke"), &belfryv1.Result{Outcome: unknownOutcome, Error: "the actor was asked, and the answer was lost: the connection broke", Unavailable: true}, true},
+		"no answer, no why": {nil, nil, &belfryv1.Result{Outcome: unknownOutcome, Error: "the actor was asked, and the answer was lost: there is none", Unavailable: true}, true},
 	} {
 		ask := performer(func(context.Context, *belfryv1.Perform) (*belfryv1.Performed, error) { return c.answer, c.err })
 		r := ask.Deliver(t.Context(), toActor(), 7, unbroken)

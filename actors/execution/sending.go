@@ -9,6 +9,7 @@ import (
 	"time"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
 // sending is a request on its way.
@@ -117,9 +118,11 @@ func (s *sending) broken(err error) *belfryv1.Result {
 	case s.ctx.Err() != nil:
 		err = context.Cause(s.ctx)
 	case s.late(err):
-		r.Outcome = belfryv1.Result_OUTCOME_TIMEOUT
+		r.Outcome, r.Unavailable = belfryv1.Result_OUTCOME_TIMEOUT, true
 		r.Error = fmt.Sprintf("no complete answer within %v", s.limit)
 		return r
+	default:
+		r.Unavailable = !errors.Is(err, job.ErrAddress)
 	}
 	text := err.Error()
 	if s.written() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,7 +23,7 @@ func NewWorker(f *actors.Factory, cfg Config, opts ...actors.Option) (*actor.Pro
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &shared{Config: cfg, ledger: newLedger(cfg.Slots), panics: map[string]any{}}
+	s := &shared{Config: cfg, ledger: newLedger(cfg.Slots, cfg.Limits), panics: map[string]any{}}
 	s.executions = f.Props(actors.Execution, func() actor.Actor { return &execution{shared: s} }, actors.Inline())
 	opts = append([]actors.Option{f.Supervises(actors.Execution, s.stopped), f.Guardian(actors.Worker, s.gaveUp)}, opts...)
 	return f.Props(actors.Worker, func() actor.Actor { return &worker{shared: s} }, opts...), nil
@@ -160,6 +161,7 @@ func (w *worker) ended(ctx actor.Context, h *held, r *belfryv1.Result) {
 	if !w.ledger.end(h, r) {
 		return
 	}
+	h.host.heed(time.Now(), r)
 	w.Metrics.ended(r, time.Since(h.begun))
 	w.flushSoon(ctx)
 }
@@ -204,6 +206,7 @@ func (w *worker) flush(ctx actor.Context, last bool) {
 	}
 	w.giveBack(ctx)
 	w.offer(ctx, now)
+	w.tellChanges()
 	w.Metrics.show(w.ledger)
 	w.drained(ctx)
 	w.rest(now)
@@ -227,21 +230,28 @@ func (w *worker) giveBack(ctx actor.Context) {
 
 // offer gives free slots to the partitions in line.
 func (w *worker) offer(ctx actor.Context, now time.Time) {
-	w.fenced = len(w.ledger.line.order) > 0 && !w.Lease()()
+	lines := w.ledger.lines()
+	wanted := slices.ContainsFunc(lines, func(l *line) bool { return len(l.order) > 0 })
+	w.fenced = wanted && !w.Lease()()
 	if w.ledger.draining || w.fenced {
 		return
 	}
-	if w.ledger.line.gather(now, w.ledger.free()) {
-		return
+	for _, l := range lines {
+		if !l.gather(now, w.ledger.room(l, now)) {
+			w.offerTo(ctx, now, l)
+		}
 	}
+}
+
+func (w *worker) offerTo(ctx actor.Context, now time.Time, l *line) {
 	owned := func(p int32) bool { return w.owner(p).owner != nil }
-	for {
-		o := w.ledger.line.offer(now, w.ledger.free(), owned)
-		if o == nil {
-			return
+	for o := l.offer(now, w.ledger.room(l, now), owned); o != nil; o = l.offer(now, w.ledger.room(l, now), owned) {
+		offer := &belfryv1.Offer{Id: o.id, Slots: int32(o.slots)}
+		if l.host != nil {
+			offer.Host = l.host.name
 		}
 		if to := w.owner(o.partition).owner; to != nil {
-			ctx.Request(to, &belfryv1.Offer{Id: o.id, Slots: int32(o.slots)})
+			ctx.Request(to, offer)
 		}
 	}
 }
@@ -254,13 +264,15 @@ func (w *worker) woken(ctx actor.Context) {
 		w.Metrics.resent.Add(float64(n))
 		w.Log.Debug("results are reported again", slog.String("node", w.Node), slog.Int("results", n))
 	}
-	w.ledger.line.lapse(now.Add(-w.OfferFor))
+	for _, l := range w.ledger.lines() {
+		l.lapse(now, w.OfferFor)
+	}
 	w.flushSoon(ctx)
 }
 
 // rest sets the timer for the next thing that may be overdue.
 func (w *worker) rest(now time.Time) {
-	at, ok := w.ledger.next(w.Resend, w.OfferFor)
+	at, ok := w.ledger.next(now, w.Resend, w.OfferFor)
 	if retry := now.Add(w.OfferFor); w.fenced && (!ok || retry.Before(at)) {
 		at, ok = retry, true // who stands in line is offered nothing until then
 	}

@@ -116,9 +116,11 @@ func (o *owner) Receive(ctx actor.Context) {
 	case *belfryv1.Results:
 		o.step(ctx, Reported{WorkerIDOf(ctx.Sender()), m.GetResults()})
 	case *belfryv1.Busy:
-		o.step(ctx, Busied{WorkerIDOf(ctx.Sender()), m.GetNumber(), m.GetDeliveries()})
+		o.step(ctx, Busied{
+			WorkerIDOf(ctx.Sender()), m.GetNumber(), m.GetDeliveries(), m.GetHost(), m.GetReason(), m.GetSince(), m.GetRetryInMs(),
+		})
 	case *belfryv1.Offer:
-		o.step(ctx, Offered{WorkerIDOf(ctx.Sender()), m.GetId(), int(m.GetSlots())})
+		o.step(ctx, Offered{WorkerIDOf(ctx.Sender()), m.GetId(), int(m.GetSlots()), m.GetHost()})
 	case *belfryv1.Begun:
 		o.step(ctx, Begun{WorkerIDOf(ctx.Sender()), m.GetDeliveries()})
 	case *belfryv1.Holds:

@@ -81,9 +81,7 @@ func (s *State) begun(e Begun) {
 // adopt leaves a delivery to the worker that has it, under whatever epoch it was
 // sent there.
 func (s *State) adopt(f *flight, w *worker) {
-	if f.phase == queued {
-		s.ready.remove(f)
-	}
+	s.unqueue(f)
 	s.reach(f)
 	f.phase, f.owed, f.worker = sent, nil, w
 	f.sentNow = max(s.now, f.sendAt())

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
@@ -56,10 +57,46 @@ func (s *State) check() error {
 	if len(s.again) > 0 || len(s.acks) > 0 {
 		return fmt.Errorf("%d repeats and %d acknowledgements are left from the step", len(s.again), len(s.acks))
 	}
-	if len(s.ready.added) > 0 || !slices.IsSortedFunc(s.ready.flights, inDueOrder) {
-		return fmt.Errorf("what is ready is not in due order, and %d are not in it", len(s.ready.added))
+	if err := s.checkLanes(); err != nil {
+		return err
 	}
 	return s.queue.check()
+}
+
+// checkLanes: each lane is in turn, and those in which something waits are
+// served.
+func (s *State) checkLanes() error {
+	n, busy := 0, 0
+	for host, l := range s.lanes.of {
+		if len(l.flights) > 0 {
+			busy++
+		}
+		n += len(l.flights)
+		switch {
+		case l.host != host || len(l.flights)+len(l.holds) == 0:
+			return fmt.Errorf("lane %q is filed under %q, with %d flights and %d holds", l.host, host, len(l.flights), len(l.holds))
+		case len(l.added) > 0 || !slices.IsSortedFunc(l.flights, inTurn):
+			return fmt.Errorf("lane %q is not in turn, and %d are not in it", host, len(l.added))
+		case (len(l.flights) > 0) != slices.Contains(s.lanes.busy, l):
+			return fmt.Errorf("lane %q has %d flights, and is not where those are that have", host, len(l.flights))
+		case l.home != s.home(host):
+			return fmt.Errorf("lane %q has the wrong home", host)
+		}
+		for _, f := range l.flights {
+			if f.phase != queued || f.turn == 0 || messages.Host(f.spec.GetTarget()) != host {
+				return fmt.Errorf("execution %s is in lane %q in phase %d with turn %d", f.id, host, f.phase, f.turn)
+			}
+		}
+		for _, h := range l.holds {
+			if s.worker(h.worker.ID) != h.worker {
+				return fmt.Errorf("lane %q is held up by %s, which is not live", host, h.worker.ID)
+			}
+		}
+	}
+	if n != s.lanes.n || busy != len(s.lanes.busy) {
+		return fmt.Errorf("%d flights in %d lanes are counted, and there are %d in %d", s.lanes.n, len(s.lanes.busy), n, busy)
+	}
+	return nil
 }
 
 // check: changes of a job are in the order in which they were made, from the
@@ -152,16 +189,21 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 		return fmt.Errorf("it is in phase %d and owes a change: %t", f.phase, f.owed != nil)
 	case f.phase == sent && f.sendAt() > f.sentNow:
 		return fmt.Errorf("it was sent at %d, before %d", f.sentNow, f.sendAt())
-	case (f.phase == waiting || f.phase == sent) && !f.timer.Scheduled() && !s.yielding:
+	case (f.phase == waiting || f.phase == sent || f.phase == queued) && !f.timer.Scheduled() && !s.yielding:
 		return fmt.Errorf("nothing will wake it in phase %d", f.phase)
 	case f.phase == adopting && s.adoption.over:
 		return fmt.Errorf("it waits for an adoption that is over")
-	case f.phase == queued && !slices.Contains(s.ready.flights, f):
-		return fmt.Errorf("it is queued and not in the queue")
+	case f.phase == queued && !s.inLane(f):
+		return fmt.Errorf("it is queued and in no lane")
 	case (f.phase == queued || f.tries > 0) && !named:
 		return fmt.Errorf("it is sent under an epoch that its row does not name")
 	}
 	return s.checkWorker(f)
+}
+
+func (s *State) inLane(f *flight) bool {
+	l := s.lanes.of[messages.Host(f.spec.GetTarget())]
+	return l != nil && slices.Contains(l.flights, f)
 }
 
 // checkWorker: a flight is with a live worker that it was sent to, or that has

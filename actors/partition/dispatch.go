@@ -31,10 +31,12 @@ const (
 // first worker that takes it.
 func (s *State) dispatch() {
 	s.sendAgain()
-	s.ready.order()
+	s.order()
 	for _, w := range s.workers {
-		for w.open() && len(s.ready.flights) > 0 && s.now >= s.quietTill {
-			s.send(w, 0, sendChunk)
+		for w.open() && s.lanes.n > 0 && s.now >= s.quietTill {
+			if s.send(w, 0, s.shares(w), sendChunk) == 0 {
+				break
+			}
 		}
 	}
 }
@@ -78,8 +80,8 @@ func (r *room) take(f *flight) bool {
 
 // send hands at most n deliveries over, in answer to an offer when it is not 0.
 // After a lapse the first message tries whether anything is sent again.
-func (s *State) send(w *worker, offer int64, n int) int {
-	flights := s.ready.take(n)
+func (s *State) send(w *worker, offer int64, from []share, n int) int {
+	flights := s.takeShares(w, from, n)
 	s.deliver(w, offer, flights)
 	if s.unsure && len(flights) > 0 {
 		s.unsure, s.quietTill = false, s.now+withheldPause
@@ -133,9 +135,29 @@ func (s *State) offered(e Offered) {
 	if w.Draining || s.now < s.quietTill {
 		slots = 0
 	}
+	if e.Host != "" {
+		s.offeredFor(w, e, slots)
+		return
+	}
 	w.blocked = false
-	if used := s.send(w, e.ID, slots); used == e.Slots {
+	if used := s.send(w, e.ID, s.shares(w), slots); used == e.Slots {
 		s.block(w) // more may wait: the worker offers again
+	}
+}
+
+// offeredFor uses the slots that a worker has for one host.
+func (s *State) offeredFor(w *worker, e Offered, slots int) {
+	l := s.lane(e.Host)
+	if l.home != nil && l.home != w {
+		slots = 0
+	}
+	var held hold
+	if h := l.hold(w); h != nil {
+		held = *h
+	}
+	s.lift(l, w)
+	if used := s.send(w, e.ID, []share{{l, slots}}, slots); used == e.Slots {
+		s.holdUp(s.lane(e.Host), w, Busied{Reason: held.why, Since: held.since}) // more may wait: the worker offers again
 	}
 }
 
@@ -153,10 +175,14 @@ func (s *State) busied(e Busied) {
 		}
 		back = append(back, f)
 	}
-	s.giveBack(back)
-	if w := s.worker(e.From); w != nil {
+	switch w := s.worker(e.From); {
+	case w == nil:
+	case e.Host != "":
+		s.holdUp(s.lane(e.Host), w, e)
+	default:
 		s.block(w)
 	}
+	s.giveBack(back)
 }
 
 // withheld takes back what was not sent, unless it had been sent before.
@@ -179,6 +205,9 @@ func (s *State) withheld(e Withheld) {
 func (s *State) giveBack(flights []*flight) {
 	for _, f := range flights {
 		f.leave()
+		if f.attempt == 1 {
+			f.firstSent = 0
+		}
 		switch {
 		case f.phase != sent: // it goes on when its row is durable
 		case f.orphaned(): // deleted on the way to the worker
@@ -189,9 +218,7 @@ func (s *State) giveBack(flights []*flight) {
 			f.phase = waiting
 			s.becomeReady(f)
 		default:
-			s.wheel.Cancel(&f.timer)
-			f.phase = queued
-			s.ready.push(f)
+			s.enqueue(f)
 		}
 	}
 }
@@ -266,9 +293,7 @@ func keyOfResult(r *belfryv1.DeliveryRef) resultKey {
 
 // judge decides what an ended attempt means and writes it in one change.
 func (s *State) judge(f *flight, r *belfryv1.Result) *change {
-	if f.phase == queued {
-		s.ready.remove(f)
-	}
+	s.unqueue(f)
 	s.wheel.Cancel(&f.timer)
 	if r.GetAttempt() < f.attempt && !s.perhapsSent(f) {
 		f.attempt-- // the next one was never sent
@@ -315,6 +340,7 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 		s.recordLost(c, f, nil)
 	}
 	f.attempt++
+	f.turn = 0
 	f.retryAt = v.RetryAt.UnixMilli()
 	f.epochs = []int64{s.life}
 	f.leave()
@@ -335,34 +361,4 @@ func (s *State) shortError(j *jobRec, text string) string {
 		return ""
 	}
 	return clip(text, 120)
-}
-
-// described answers what is running of a job, from memory.
-func (s *State) described(e Described) {
-	d := &belfryv1.Description{}
-	if j := s.jobs[e.JobID]; j != nil {
-		d.Dependents = j.edgesTo()
-		queuedUp, unsure := 0, 0
-		for _, f := range j.flights() {
-			switch {
-			case f.worker != nil:
-				d.Running = append(d.Running, &belfryv1.Description_Running{ExecutionId: f.id, Attempt: f.attempt, SentAt: f.sentNow})
-			case f.phase == queued:
-				queuedUp++
-			case f.phase == adopting:
-				unsure++
-			}
-		}
-		switch {
-		case unsure > 0:
-			d.Waiting = "waiting: the workers are asked what they have of the former owner"
-		case queuedUp > 0 && len(s.workers) == 0:
-			d.Waiting = "waiting: there is no worker"
-		case queuedUp > 0:
-			d.Waiting = "waiting: all worker slots are in use"
-		case len(j.flights()) == 0 && j.status == job.Active:
-			d.Waiting = j.missing()
-		}
-	}
-	s.emit(Reply{To: e.Ref, Answer: d})
 }

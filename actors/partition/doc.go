@@ -54,7 +54,18 @@
 // Deliveries go to the first worker of the list that is neither busy nor
 // draining: the node's own, then the others in an order of the partition's. One
 // that has no slot gives them back (Busied) and offers slots later (Offered).
-// Waiting happens here, in due order, where delete, pause and update reach it.
+// Waiting happens here, where delete, pause and update reach it.
+//
+// What waits stands in a lane for its host (lanes). A worker may also take
+// nothing for one host for a while: it gives that back with the host and the
+// reason, the lane is held up as far as that worker goes, and it offers for the
+// host when it can. Other lanes go on. Of few slots each host gets some in turn,
+// and of a host's each job, and what is of one job goes in due order. All calls
+// to a host with a limit that nodes share are made by one worker: the first of
+// all by rendezvous on the host. While owners do not agree yet who the workers
+// are, for a TTL at most, there may be two, and twice as many calls. What waits
+// for max_elapsed ends as expired; but what was due while nobody could send it is
+// sent however late it is.
 //
 //	            Dispatch 1, 2, …          confirmed
 //	queued ────────────────────▶ sent ───────────────▶ sent ──result──▶ decided

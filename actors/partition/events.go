@@ -75,18 +75,25 @@ type (
 		From    WorkerID
 		Results []*belfryv1.Result
 	}
-	// Busied gives deliveries back that a worker had no slot for. Number is of
-	// their Dispatch; 0: a worker gives back what it had begun and has not sent.
+	// Busied gives deliveries back that a worker had no slot for, or of whose
+	// Host it takes nothing just now. Number is of their Dispatch; 0: a worker
+	// gives back what it had begun and has not sent.
 	Busied struct {
 		From       WorkerID
 		Number     int64
 		Deliveries []*belfryv1.DeliveryRef
+		Host       string // "": it takes nothing at all
+		Reason     belfryv1.Busy_Reason
+		Since      int64 // of an open circuit
+		RetryIn    int64 // ms; 0: unknown
 	}
-	// Offered promises slots of a worker that was busy.
+	// Offered promises slots of a worker that was busy; with a Host, for that
+	// one only.
 	Offered struct {
 		From  WorkerID
 		ID    int64
 		Slots int
+		Host  string
 	}
 	// Begun says that a worker has deliveries.
 	Begun struct {

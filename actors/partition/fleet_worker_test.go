@@ -84,7 +84,7 @@ func (w *fleetWorker) dispatched(from *fleetNode, d *belfryv1.Dispatch) {
 		}
 	}
 	if len(busy) > 0 {
-		w.tell(from, Busied{w.id, d.GetNumber(), busy})
+		w.tell(from, Busied{From: w.id, Number: d.GetNumber(), Deliveries: busy})
 	}
 	if d.GetConfirm() && len(have) > 0 {
 		w.tell(from, Begun{w.id, have})
@@ -131,7 +131,7 @@ func (w *fleetWorker) offerSlots() {
 	}
 	w.offers++
 	w.offer, w.reserved = w.offers, w.free()
-	w.tell(w.owner, Offered{w.id, w.offer, w.reserved})
+	w.tell(w.owner, Offered{From: w.id, ID: w.offer, Slots: w.reserved})
 }
 
 func (w *fleetWorker) sorted() []*holding {

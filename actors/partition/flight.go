@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -43,7 +42,8 @@ type flight struct {
 	retryAt   int64
 	epochs    []int64 // under which the current attempt may have been sent. Invariant: the last one is our life's before it is sent.
 	lastError string
-	bytes     int // of its delivery, about; 0: not counted yet
+	turn      int64 // among those that wait for its host; 0: none yet
+	bytes     int   // of its delivery, about; 0: not counted yet
 	armed     int64
 	unknown   int32
 	catchUp   bool
@@ -197,6 +197,7 @@ func (f *flight) commitWith(c *change) {
 // drop takes a flight out of the state: it is decided, or was never sent and
 // is not wanted any more.
 func (s *State) drop(f *flight) {
+	s.unqueue(f)
 	s.wheel.Cancel(&f.timer)
 	delete(s.running, f.id)
 	p := f.job.past
@@ -206,7 +207,7 @@ func (s *State) drop(f *flight) {
 			break
 		}
 	}
-	f.phase = judged // readyList passes over it
+	f.phase = judged
 }
 
 // durable tells a flight that a change of its is in the store.
@@ -227,6 +228,7 @@ func (s *State) durable(f *flight, c *change) {
 // flightDue is a flight's timer: it is to be sent, or soon; or its worker has not
 // said that it has it, or has not reported long after the timeout. The worker
 // knows what it holds: sending it the same delivery again begins nothing twice.
+// Or it has waited for a worker for too long.
 func (s *State) flightDue(f *flight) {
 	switch {
 	case f.phase == waiting && s.now < f.sendAt():
@@ -234,6 +236,8 @@ func (s *State) flightDue(f *flight) {
 		s.wheel.Schedule(&f.timer, f.sendAt())
 	case f.phase == waiting || f.phase == sent:
 		s.becomeReady(f)
+	case f.phase == queued:
+		s.guard(f.job.id, func() { s.expire(f) })
 	}
 }
 
@@ -265,82 +269,12 @@ func (s *State) becomeReady(f *flight) {
 		s.again = append(s.again, f)
 		return
 	}
-	f.phase = queued
-	s.ready.push(f)
+	s.enqueue(f)
 }
 
 // reach notes that a slot is sent: the cursor never moves back behind it.
 func (s *State) reach(f *flight) {
 	if f.kind == job.Scheduled && f.gen == f.job.gen {
 		f.job.reached = max(f.job.reached, f.slot)
-	}
-}
-
-// readyList is what is due, the oldest first.
-type readyList struct {
-	flights []*flight // Invariant: in due order.
-	added   []*flight // since it was ordered last, in any
-}
-
-// push adds a flight: it is due now, or its worker did not take it.
-func (r *readyList) push(f *flight) { r.added = append(r.added, f) }
-
-// order puts what was added in its place. Mostly that is the end, or the front
-// when it was given back, so that few of those that wait are looked at.
-func (r *readyList) order() {
-	if len(r.added) == 0 {
-		return
-	}
-	slices.SortFunc(r.added, inDueOrder)
-	at, _ := slices.BinarySearchFunc(r.flights, r.added[0], inDueOrder)
-	r.flights, r.added = merge(r.flights, at, r.added), nil
-}
-
-// merge puts sorted flights into others, none of them before an index.
-func merge(into []*flight, at int, added []*flight) []*flight {
-	if at == len(into) {
-		return append(into, added...)
-	}
-	out := append(make([]*flight, 0, len(into)+len(added)), into[:at]...)
-	for rest := into[at:]; ; {
-		switch {
-		case len(added) == 0:
-			return append(out, rest...)
-		case len(rest) == 0:
-			return append(out, added...)
-		case inDueOrder(added[0], rest[0]) < 0:
-			out, added = append(out, added[0]), added[1:]
-		default:
-			out, rest = append(out, rest[0]), rest[1:]
-		}
-	}
-}
-
-// take returns the first that are still wanted: at most n, and as many as one
-// message to a worker takes.
-func (r *readyList) take(n int) []*flight {
-	r.order()
-	var out []*flight
-	i, left := 0, newRoom(n)
-	for ; i < len(r.flights); i++ {
-		if f := r.flights[i]; f.phase == queued {
-			if !left.take(f) {
-				break
-			}
-			out = append(out, f)
-		}
-	}
-	r.flights = r.flights[i:]
-	if len(r.flights) == 0 {
-		r.flights = nil
-	}
-	return out
-}
-
-func (r *readyList) remove(f *flight) {
-	r.order()
-	at, _ := slices.BinarySearchFunc(r.flights, f, inDueOrder)
-	if i := slices.Index(r.flights[at:], f); i >= 0 {
-		r.flights = slices.Delete(r.flights, at+i, at+i+1)
 	}
 }

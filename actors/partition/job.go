@@ -48,6 +48,7 @@ type past struct {
 	reason   string
 	statusAt int64
 	counters counters
+	turn     int64 // of its next flight among those that wait for a host
 }
 
 type counters struct{ succeeded, failed, missed, skipped, cancelled int64 }

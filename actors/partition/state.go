@@ -29,6 +29,8 @@ type Config struct {
 	FormerEnded int64         // epoch that an owner acquired that sends nothing any more: it gave the partition up, or its process is known to be gone; 0: none
 	SweepPerSec int           // rows swept in a second, at most
 
+	Hosts job.HostLimits // which hosts one worker makes all calls to
+
 	// NewID draws the names of batches; random in production, a sequence in tests.
 	NewID func() uuid.UUID
 }
@@ -63,7 +65,7 @@ type State struct {
 
 	lastNumber int64
 	queue      queue
-	ready      readyList // Invariant: durable, due, with no worker, in due order after each step.
+	lanes      lanes     // Invariant: durable, due, with no worker.
 	again      []*flight // sent, and to be sent once more to their workers in this step
 	held       []*jobRec // due to be armed while the store was away
 	looked     []*jobRec // popped in this step: due within the longest arm-ahead
@@ -120,6 +122,7 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		asks:       map[Ref]*ask{},
 		wirings:    map[string]*wiring{},
 		errands:    map[string]*errand{},
+		lanes:      newLanes(),
 		counts:     map[job.Status]int{},
 	}
 	s.adoption.till = s.now + cfg.AdoptFor.Milliseconds()
@@ -223,11 +226,12 @@ func (s *State) Wake() (time.Time, bool) {
 	if !s.yielding {
 		by(s.wheel.Next())
 		by(s.adoption.till, !s.adoption.over)
+		by(s.wakeLanes())
 		for _, w := range s.workers {
 			by(w.asked+s.inquireEvery(), !w.told)
-			if len(s.ready.flights) > 0 && !w.Draining {
+			if s.lanes.n > 0 && !w.Draining {
 				by(max(w.till, s.quietTill), w.blocked)
-				by(s.quietTill, !w.blocked)
+				by(s.quietTill, s.now < s.quietTill)
 			}
 		}
 	}
@@ -239,6 +243,11 @@ func (s *State) Wake() (time.Time, bool) {
 func (s *State) rewind(back int64) {
 	s.quietTill -= back
 	s.adoption.till -= back
+	for _, l := range s.lanes.of {
+		for i := range l.holds {
+			l.holds[i].till -= back
+		}
+	}
 	for _, w := range s.workers {
 		w.till -= back
 		w.asked -= back
@@ -337,12 +346,14 @@ type Stats struct {
 
 // Stats counts what is there now.
 func (s *State) Stats(now time.Time) Stats {
-	st := Stats{Jobs: make(map[job.Status]int, len(s.counts)), InFlight: len(s.running), Ready: len(s.ready.flights), Queued: s.queue.lines.len()}
+	st := Stats{Jobs: make(map[job.Status]int, len(s.counts)), InFlight: len(s.running), Ready: s.lanes.n, Queued: s.queue.lines.len()}
 	for k, v := range s.counts {
 		st.Jobs[k] = v
 	}
-	if st.Ready > 0 {
-		st.OldestOverdue = now.Sub(time.UnixMilli(s.ready.flights[0].sendAt()))
+	for _, l := range s.lanes.busy {
+		for _, f := range l.flights {
+			st.OldestOverdue = max(st.OldestOverdue, now.Sub(time.UnixMilli(f.sendAt())))
+		}
 	}
 	return st
 }

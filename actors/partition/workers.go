@@ -52,6 +52,7 @@ func (s *State) setWorkers(list []Worker, partial bool) {
 			s.untold++
 		}
 	}
+	s.rehome()
 	for _, w := range before {
 		if s.worker(w.ID) == nil {
 			s.workerLost(w)
@@ -77,10 +78,8 @@ func (s *State) workerLost(w *worker) {
 			s.guard(f.job.id, func() { s.attemptLost(f, w) })
 			continue
 		}
-		s.wheel.Cancel(&f.timer)
 		f.leave()
-		f.phase = queued
-		s.ready.push(f)
+		s.enqueue(f)
 	}
 }
 

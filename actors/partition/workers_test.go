@@ -55,9 +55,9 @@ func TestBusyOfAnEarlierDispatch(t *testing.T) {
 	w, x := newWorkers(t)
 	w.advance(time.Second)
 	w.sent("unconfirmed", "r1", "r1")
-	w.step(Busied{"r1", (*w.sends)[0].Dispatch.GetNumber(), []*belfryv1.DeliveryRef{x}})
+	w.step(Busied{From: "r1", Number: (*w.sends)[0].Dispatch.GetNumber(), Deliveries: []*belfryv1.DeliveryRef{x}})
 	w.sent("after the late Busy", "r1", "r1")
-	w.step(Busied{"r1", (*w.sends)[1].Dispatch.GetNumber(), []*belfryv1.DeliveryRef{x}})
+	w.step(Busied{From: "r1", Number: (*w.sends)[1].Dispatch.GetNumber(), Deliveries: []*belfryv1.DeliveryRef{x}})
 	w.sent("after the Busy", "r1", "r1", "r2")
 }
 
@@ -85,7 +85,7 @@ func TestAdoptedIsGivenBack(t *testing.T) {
 		t.Fatalf("it is with %v, epochs %v", f.worker, f.epochs)
 	}
 	w.step(Workers{List: []Worker{{ID: "r1", Remote: true, Draining: true}, {ID: "r2", Remote: true}}})
-	w.step(Busied{"r1", 7, []*belfryv1.DeliveryRef{x}})
+	w.step(Busied{From: "r1", Number: 7, Deliveries: []*belfryv1.DeliveryRef{x}})
 	w.sent("given back, and r2 has not said what it holds", "r1")
 	w.step(Holds{From: "r2"})
 	w.sent("given back", "r1", "r2")
@@ -220,7 +220,7 @@ func TestNothingAfterYield(t *testing.T) {
 	w.trigger()
 	w.step(Described{Ref: 99, JobID: "a"})
 	w.step(Reported{"r1", []*belfryv1.Result{ofAttempt(x, belfryv1.Result_OUTCOME_SUCCEEDED, w.state.life)}})
-	w.step(Busied{"r1", 0, []*belfryv1.DeliveryRef{x}})
+	w.step(Busied{From: "r1", Deliveries: []*belfryv1.DeliveryRef{x}})
 	w.step(Workers{List: []Worker{{ID: "r2", Remote: true}}})
 	w.advance(time.Hour)
 	if len(w.answers) != answers || w.yielded != nil {
@@ -243,7 +243,7 @@ func TestNothingAfterYield(t *testing.T) {
 func TestNothingAfterTheFence(t *testing.T) {
 	w, x := newWorkers(t)
 	w.state.Step(w.now, Fenced{})
-	for _, e := range []Event{Tick{}, Busied{"r1", 0, []*belfryv1.DeliveryRef{x}}, Offered{From: "r1", ID: 1, Slots: 9}, Yield{}} {
+	for _, e := range []Event{Tick{}, Busied{From: "r1", Deliveries: []*belfryv1.DeliveryRef{x}}, Offered{From: "r1", ID: 1, Slots: 9}, Yield{}} {
 		if out := w.state.Step(w.now, e); len(out) != 0 {
 			t.Errorf("after %T: %v", e, out)
 		}

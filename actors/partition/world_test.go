@@ -314,7 +314,7 @@ func (w *world) dispatch(d *belfryv1.Dispatch) {
 		w.begin(x, d.GetEpoch())
 	}
 	if len(busy) > 0 {
-		w.pending = append(w.pending, func() { w.stepNow(Busied{w.worker, d.GetNumber(), busy}) },
+		w.pending = append(w.pending, func() { w.stepNow(Busied{From: w.worker, Number: d.GetNumber(), Deliveries: busy}) },
 			func() { w.stepNow(Offered{From: w.worker, ID: 1, Slots: len(busy)}) })
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-scheduler/belfry/actors/execution"
 	"github.com/belfry-scheduler/belfry/cluster/wire"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/config"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/node"
@@ -77,6 +78,7 @@ func nodeConfig(s config.Server) node.Config {
 	if s.Slots > 0 {
 		cfg.Slots = s.Slots
 	}
+	cfg.Limits = execution.LimitsConfig{Hosts: s.Limits.Hosts, Failures: s.Limits.Failures, OpenFor: s.Limits.OpenFor}
 	if s.Store == "cql" {
 		cfg.CQL = &cql.Config{
 			Hosts: s.CQL.Hosts, Keyspace: s.CQL.Keyspace, LocalDC: s.CQL.LocalDC, Username: s.CQL.User, PasswordFile: s.CQL.PasswordFile,

@@ -21,6 +21,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Busy_Reason int32
+
+const (
+	Busy_REASON_UNSPECIFIED Busy_Reason = 0 // it has no slot, drains, or may send nothing
+	Busy_REASON_CONCURRENCY Busy_Reason = 1 // as many calls to the host run as may
+	Busy_REASON_RATE        Busy_Reason = 2 // as many were begun as may for now, or the host asked for a pause
+	Busy_REASON_CIRCUIT     Busy_Reason = 3 // the host's circuit is open, or half-open and being tried
+	Busy_REASON_RECOVERING  Busy_Reason = 4 // the host's circuit has closed, and calls begin slowly
+)
+
+// Enum value maps for Busy_Reason.
+var (
+	Busy_Reason_name = map[int32]string{
+		0: "REASON_UNSPECIFIED",
+		1: "REASON_CONCURRENCY",
+		2: "REASON_RATE",
+		3: "REASON_CIRCUIT",
+		4: "REASON_RECOVERING",
+	}
+	Busy_Reason_value = map[string]int32{
+		"REASON_UNSPECIFIED": 0,
+		"REASON_CONCURRENCY": 1,
+		"REASON_RATE":        2,
+		"REASON_CIRCUIT":     3,
+		"REASON_RECOVERING":  4,
+	}
+)
+
+func (x Busy_Reason) Enum() *Busy_Reason {
+	p := new(Busy_Reason)
+	*p = x
+	return p
+}
+
+func (x Busy_Reason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Busy_Reason) Descriptor() protoreflect.EnumDescriptor {
+	return file_belfry_v1_execution_proto_enumTypes[0].Descriptor()
+}
+
+func (Busy_Reason) Type() protoreflect.EnumType {
+	return &file_belfry_v1_execution_proto_enumTypes[0]
+}
+
+func (x Busy_Reason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Busy_Reason.Descriptor instead.
+func (Busy_Reason) EnumDescriptor() ([]byte, []int) {
+	return file_belfry_v1_execution_proto_rawDescGZIP(), []int{5, 0}
+}
+
 type Result_Outcome int32
 
 const (
@@ -60,11 +115,11 @@ func (x Result_Outcome) String() string {
 }
 
 func (Result_Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_belfry_v1_execution_proto_enumTypes[0].Descriptor()
+	return file_belfry_v1_execution_proto_enumTypes[1].Descriptor()
 }
 
 func (Result_Outcome) Type() protoreflect.EnumType {
-	return &file_belfry_v1_execution_proto_enumTypes[0]
+	return &file_belfry_v1_execution_proto_enumTypes[1]
 }
 
 func (x Result_Outcome) Number() protoreflect.EnumNumber {
@@ -463,14 +518,18 @@ func (x *Holds) GetParts() int32 {
 	return 0
 }
 
-// Busy gives deliveries back: the worker had no slot for them and has not
-// begun them. An Offer follows when it has.
+// Busy gives deliveries back: the worker has not begun them. An Offer follows
+// when it can. One Busy is about one host, or, when it had no slot, about any.
 type Busy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Deliveries    []*DeliveryRef         `protobuf:"bytes,3,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
 	Number        int64                  `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"` // of the Dispatch: a later one may have been begun meanwhile
+	Host          string                 `protobuf:"bytes,5,opt,name=host,proto3" json:"host,omitempty"`      // only deliveries to this one are held up; "": all
+	Reason        Busy_Reason            `protobuf:"varint,6,opt,name=reason,proto3,enum=belfry.v1.Busy_Reason" json:"reason,omitempty"`
+	Since         int64                  `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`                            // when the circuit opened, or began to recover
+	RetryInMs     int64                  `protobuf:"varint,8,opt,name=retry_in_ms,json=retryInMs,proto3" json:"retry_in_ms,omitempty"` // the host takes nothing before; 0: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -533,6 +592,34 @@ func (x *Busy) GetNumber() int64 {
 	return 0
 }
 
+func (x *Busy) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Busy) GetReason() Busy_Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return Busy_REASON_UNSPECIFIED
+}
+
+func (x *Busy) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Busy) GetRetryInMs() int64 {
+	if x != nil {
+		return x.RetryInMs
+	}
+	return 0
+}
+
 type DeliveryRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ExecutionId   string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
@@ -591,6 +678,7 @@ type Offer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`
+	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"` // only for deliveries to this one; "": for any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -637,6 +725,13 @@ func (x *Offer) GetSlots() int32 {
 		return x.Slots
 	}
 	return 0
+}
+
+func (x *Offer) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
 }
 
 // Results report ended deliveries, repeated until acknowledged.
@@ -700,6 +795,7 @@ type Result struct {
 	RetryAfterMs  int64                  `protobuf:"varint,12,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // the target asked to wait this long; 0: it did not
 	Gone          bool                   `protobuf:"varint,13,opt,name=gone,proto3" json:"gone,omitempty"`                                       // 410: the target wants no more of this job
 	Node          string                 `protobuf:"bytes,14,opt,name=node,proto3" json:"node,omitempty"`                                        // whose worker made the delivery
+	Unavailable   bool                   `protobuf:"varint,45,opt,name=unavailable,proto3" json:"unavailable,omitempty"`                         // the host was not reached, or gave no whole answer in time, or 5xx: its circuit breaker counts it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -832,6 +928,13 @@ func (x *Result) GetNode() string {
 	return ""
 }
 
+func (x *Result) GetUnavailable() bool {
+	if x != nil {
+		return x.Unavailable
+	}
+	return false
+}
+
 // Acks tell a worker that results are recorded (or were not wanted): it may
 // forget them and use their slots.
 type Acks struct {
@@ -890,6 +993,7 @@ type Event struct {
 	LatenessMs    int64                  `protobuf:"varint,7,opt,name=lateness_ms,json=latenessMs,proto3" json:"lateness_ms,omitempty"` // first sent minus due
 	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	CatchUp       bool                   `protobuf:"varint,9,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"` // a slot missed in an outage, run afterwards
+	Host          string                 `protobuf:"bytes,45,opt,name=host,proto3" json:"host,omitempty"`                      // whose circuit changed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -987,6 +1091,13 @@ func (x *Event) GetCatchUp() bool {
 	return false
 }
 
+func (x *Event) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
 var File_belfry_v1_execution_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_execution_proto_rawDesc = "" +
@@ -1028,22 +1139,33 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"deliveries\x18\x03 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
 	"deliveries\x12\x16\n" +
 	"\x06answer\x18\x04 \x01(\x03R\x06answer\x12\x14\n" +
-	"\x05parts\x18\x05 \x01(\x05R\x05parts\"\x8a\x01\n" +
+	"\x05parts\x18\x05 \x01(\x05R\x05parts\"\xfa\x02\n" +
 	"\x04Busy\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x126\n" +
 	"\n" +
 	"deliveries\x18\x03 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
 	"deliveries\x12\x16\n" +
-	"\x06number\x18\x04 \x01(\x03R\x06number\"J\n" +
+	"\x06number\x18\x04 \x01(\x03R\x06number\x12\x12\n" +
+	"\x04host\x18\x05 \x01(\tR\x04host\x12.\n" +
+	"\x06reason\x18\x06 \x01(\x0e2\x16.belfry.v1.Busy.ReasonR\x06reason\x12\x14\n" +
+	"\x05since\x18\a \x01(\x03R\x05since\x12\x1e\n" +
+	"\vretry_in_ms\x18\b \x01(\x03R\tretryInMs\"t\n" +
+	"\x06Reason\x12\x16\n" +
+	"\x12REASON_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12REASON_CONCURRENCY\x10\x01\x12\x0f\n" +
+	"\vREASON_RATE\x10\x02\x12\x12\n" +
+	"\x0eREASON_CIRCUIT\x10\x03\x12\x15\n" +
+	"\x11REASON_RECOVERING\x10\x04\"J\n" +
 	"\vDeliveryRef\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"-\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"A\n" +
 	"\x05Offer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x14\n" +
-	"\x05slots\x18\x02 \x01(\x05R\x05slots\"6\n" +
+	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\"6\n" +
 	"\aResults\x12+\n" +
-	"\aresults\x18\x01 \x03(\v2\x11.belfry.v1.ResultR\aresults\"\x8d\x04\n" +
+	"\aresults\x18\x01 \x03(\v2\x11.belfry.v1.ResultR\aresults\"\xaf\x04\n" +
 	"\x06Result\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x18\n" +
@@ -1061,7 +1183,8 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\x05final\x18\v \x01(\bR\x05final\x12$\n" +
 	"\x0eretry_after_ms\x18\f \x01(\x03R\fretryAfterMs\x12\x12\n" +
 	"\x04gone\x18\r \x01(\bR\x04gone\x12\x12\n" +
-	"\x04node\x18\x0e \x01(\tR\x04node\"w\n" +
+	"\x04node\x18\x0e \x01(\tR\x04node\x12 \n" +
+	"\vunavailable\x18- \x01(\bR\vunavailable\"w\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_SUCCEEDED\x10\x01\x12\x12\n" +
@@ -1071,7 +1194,7 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\x04Acks\x126\n" +
 	"\n" +
 	"deliveries\x18\x01 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
-	"deliveries\"\xf8\x01\n" +
+	"deliveries\"\x8c\x02\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12!\n" +
@@ -1082,7 +1205,8 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\vlateness_ms\x18\a \x01(\x03R\n" +
 	"latenessMs\x12\x16\n" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x19\n" +
-	"\bcatch_up\x18\t \x01(\bR\acatchUpB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
+	"\bcatch_up\x18\t \x01(\bR\acatchUp\x12\x12\n" +
+	"\x04host\x18- \x01(\tR\x04hostB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
 
 var (
 	file_belfry_v1_execution_proto_rawDescOnce sync.Once
@@ -1096,38 +1220,40 @@ func file_belfry_v1_execution_proto_rawDescGZIP() []byte {
 	return file_belfry_v1_execution_proto_rawDescData
 }
 
-var file_belfry_v1_execution_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_belfry_v1_execution_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_belfry_v1_execution_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_belfry_v1_execution_proto_goTypes = []any{
-	(Result_Outcome)(0), // 0: belfry.v1.Result.Outcome
-	(*Dispatch)(nil),    // 1: belfry.v1.Dispatch
-	(*Delivery)(nil),    // 2: belfry.v1.Delivery
-	(*Begun)(nil),       // 3: belfry.v1.Begun
-	(*Inquire)(nil),     // 4: belfry.v1.Inquire
-	(*Holds)(nil),       // 5: belfry.v1.Holds
-	(*Busy)(nil),        // 6: belfry.v1.Busy
-	(*DeliveryRef)(nil), // 7: belfry.v1.DeliveryRef
-	(*Offer)(nil),       // 8: belfry.v1.Offer
-	(*Results)(nil),     // 9: belfry.v1.Results
-	(*Result)(nil),      // 10: belfry.v1.Result
-	(*Acks)(nil),        // 11: belfry.v1.Acks
-	(*Event)(nil),       // 12: belfry.v1.Event
-	(*Target)(nil),      // 13: belfry.v1.Target
+	(Busy_Reason)(0),    // 0: belfry.v1.Busy.Reason
+	(Result_Outcome)(0), // 1: belfry.v1.Result.Outcome
+	(*Dispatch)(nil),    // 2: belfry.v1.Dispatch
+	(*Delivery)(nil),    // 3: belfry.v1.Delivery
+	(*Begun)(nil),       // 4: belfry.v1.Begun
+	(*Inquire)(nil),     // 5: belfry.v1.Inquire
+	(*Holds)(nil),       // 6: belfry.v1.Holds
+	(*Busy)(nil),        // 7: belfry.v1.Busy
+	(*DeliveryRef)(nil), // 8: belfry.v1.DeliveryRef
+	(*Offer)(nil),       // 9: belfry.v1.Offer
+	(*Results)(nil),     // 10: belfry.v1.Results
+	(*Result)(nil),      // 11: belfry.v1.Result
+	(*Acks)(nil),        // 12: belfry.v1.Acks
+	(*Event)(nil),       // 13: belfry.v1.Event
+	(*Target)(nil),      // 14: belfry.v1.Target
 }
 var file_belfry_v1_execution_proto_depIdxs = []int32{
-	2,  // 0: belfry.v1.Dispatch.deliveries:type_name -> belfry.v1.Delivery
-	13, // 1: belfry.v1.Delivery.target:type_name -> belfry.v1.Target
-	7,  // 2: belfry.v1.Begun.deliveries:type_name -> belfry.v1.DeliveryRef
-	7,  // 3: belfry.v1.Holds.deliveries:type_name -> belfry.v1.DeliveryRef
-	7,  // 4: belfry.v1.Busy.deliveries:type_name -> belfry.v1.DeliveryRef
-	10, // 5: belfry.v1.Results.results:type_name -> belfry.v1.Result
-	0,  // 6: belfry.v1.Result.outcome:type_name -> belfry.v1.Result.Outcome
-	7,  // 7: belfry.v1.Acks.deliveries:type_name -> belfry.v1.DeliveryRef
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	3,  // 0: belfry.v1.Dispatch.deliveries:type_name -> belfry.v1.Delivery
+	14, // 1: belfry.v1.Delivery.target:type_name -> belfry.v1.Target
+	8,  // 2: belfry.v1.Begun.deliveries:type_name -> belfry.v1.DeliveryRef
+	8,  // 3: belfry.v1.Holds.deliveries:type_name -> belfry.v1.DeliveryRef
+	8,  // 4: belfry.v1.Busy.deliveries:type_name -> belfry.v1.DeliveryRef
+	0,  // 5: belfry.v1.Busy.reason:type_name -> belfry.v1.Busy.Reason
+	11, // 6: belfry.v1.Results.results:type_name -> belfry.v1.Result
+	1,  // 7: belfry.v1.Result.outcome:type_name -> belfry.v1.Result.Outcome
+	8,  // 8: belfry.v1.Acks.deliveries:type_name -> belfry.v1.DeliveryRef
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_execution_proto_init() }
@@ -1141,7 +1267,7 @@ func file_belfry_v1_execution_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_execution_proto_rawDesc), len(file_belfry_v1_execution_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -21,6 +21,54 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// OpenCircuit says what becomes of an execution that finds its host's circuit
+// open.
+type OpenCircuit int32
+
+const (
+	OpenCircuit_OPEN_CIRCUIT_UNSPECIFIED OpenCircuit = 0 // it waits
+	OpenCircuit_OPEN_CIRCUIT_FAIL        OpenCircuit = 1 // its attempt fails, unsent
+)
+
+// Enum value maps for OpenCircuit.
+var (
+	OpenCircuit_name = map[int32]string{
+		0: "OPEN_CIRCUIT_UNSPECIFIED",
+		1: "OPEN_CIRCUIT_FAIL",
+	}
+	OpenCircuit_value = map[string]int32{
+		"OPEN_CIRCUIT_UNSPECIFIED": 0,
+		"OPEN_CIRCUIT_FAIL":        1,
+	}
+)
+
+func (x OpenCircuit) Enum() *OpenCircuit {
+	p := new(OpenCircuit)
+	*p = x
+	return p
+}
+
+func (x OpenCircuit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OpenCircuit) Descriptor() protoreflect.EnumDescriptor {
+	return file_belfry_v1_job_proto_enumTypes[0].Descriptor()
+}
+
+func (OpenCircuit) Type() protoreflect.EnumType {
+	return &file_belfry_v1_job_proto_enumTypes[0]
+}
+
+func (x OpenCircuit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OpenCircuit.Descriptor instead.
+func (OpenCircuit) EnumDescriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{0}
+}
+
 type CatchUp_Policy int32
 
 const (
@@ -57,11 +105,11 @@ func (x CatchUp_Policy) String() string {
 }
 
 func (CatchUp_Policy) Descriptor() protoreflect.EnumDescriptor {
-	return file_belfry_v1_job_proto_enumTypes[0].Descriptor()
+	return file_belfry_v1_job_proto_enumTypes[1].Descriptor()
 }
 
 func (CatchUp_Policy) Type() protoreflect.EnumType {
-	return &file_belfry_v1_job_proto_enumTypes[0]
+	return &file_belfry_v1_job_proto_enumTypes[1]
 }
 
 func (x CatchUp_Policy) Number() protoreflect.EnumNumber {
@@ -70,7 +118,7 @@ func (x CatchUp_Policy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CatchUp_Policy.Descriptor instead.
 func (CatchUp_Policy) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6, 0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7, 0}
 }
 
 type InFlight_Kind int32
@@ -106,11 +154,11 @@ func (x InFlight_Kind) String() string {
 }
 
 func (InFlight_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_belfry_v1_job_proto_enumTypes[1].Descriptor()
+	return file_belfry_v1_job_proto_enumTypes[2].Descriptor()
 }
 
 func (InFlight_Kind) Type() protoreflect.EnumType {
-	return &file_belfry_v1_job_proto_enumTypes[1]
+	return &file_belfry_v1_job_proto_enumTypes[2]
 }
 
 func (x InFlight_Kind) Number() protoreflect.EnumNumber {
@@ -119,7 +167,7 @@ func (x InFlight_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InFlight_Kind.Descriptor instead.
 func (InFlight_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8, 0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // JobSpec is a registration as the user made it, every default written out.
@@ -133,6 +181,8 @@ type JobSpec struct {
 	Retry          *RetryPolicy           `protobuf:"bytes,6,opt,name=retry,proto3" json:"retry,omitempty"`
 	CatchUp        *CatchUp               `protobuf:"bytes,7,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`
 	MaxOutstanding int32                  `protobuf:"varint,8,opt,name=max_outstanding,json=maxOutstanding,proto3" json:"max_outstanding,omitempty"`
+	RateLimit      *RateLimit             `protobuf:"bytes,11,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"` // absent: none
+	OnOpenCircuit  OpenCircuit            `protobuf:"varint,12,opt,name=on_open_circuit,json=onOpenCircuit,proto3,enum=belfry.v1.OpenCircuit" json:"on_open_circuit,omitempty"`
 	DependsOn      []string               `protobuf:"bytes,13,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"` // jobs whose success triggers this one, sorted; its timing is not evaluated then
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -224,11 +274,78 @@ func (x *JobSpec) GetMaxOutstanding() int32 {
 	return 0
 }
 
+func (x *JobSpec) GetRateLimit() *RateLimit {
+	if x != nil {
+		return x.RateLimit
+	}
+	return nil
+}
+
+func (x *JobSpec) GetOnOpenCircuit() OpenCircuit {
+	if x != nil {
+		return x.OnOpenCircuit
+	}
+	return OpenCircuit_OPEN_CIRCUIT_UNSPECIFIED
+}
+
 func (x *JobSpec) GetDependsOn() []string {
 	if x != nil {
 		return x.DependsOn
 	}
 	return nil
+}
+
+// RateLimit is how often deliveries of a job begin.
+type RateLimit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PerSecond     float64                `protobuf:"fixed64,1,opt,name=per_second,json=perSecond,proto3" json:"per_second,omitempty"`
+	Burst         int32                  `protobuf:"varint,2,opt,name=burst,proto3" json:"burst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RateLimit) Reset() {
+	*x = RateLimit{}
+	mi := &file_belfry_v1_job_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateLimit) ProtoMessage() {}
+
+func (x *RateLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_job_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
+func (*RateLimit) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RateLimit) GetPerSecond() float64 {
+	if x != nil {
+		return x.PerSecond
+	}
+	return 0
+}
+
+func (x *RateLimit) GetBurst() int32 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
 }
 
 type Timing struct {
@@ -247,7 +364,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_belfry_v1_job_proto_msgTypes[1]
+	mi := &file_belfry_v1_job_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -259,7 +376,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[1]
+	mi := &file_belfry_v1_job_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -272,7 +389,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{1}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Timing) GetExpr() string {
@@ -344,7 +461,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_belfry_v1_job_proto_msgTypes[2]
+	mi := &file_belfry_v1_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +473,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[2]
+	mi := &file_belfry_v1_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +486,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Target) GetKind() isTarget_Kind {
@@ -425,7 +542,7 @@ type ActorTarget struct {
 
 func (x *ActorTarget) Reset() {
 	*x = ActorTarget{}
-	mi := &file_belfry_v1_job_proto_msgTypes[3]
+	mi := &file_belfry_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +554,7 @@ func (x *ActorTarget) String() string {
 func (*ActorTarget) ProtoMessage() {}
 
 func (x *ActorTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[3]
+	mi := &file_belfry_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +567,7 @@ func (x *ActorTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorTarget.ProtoReflect.Descriptor instead.
 func (*ActorTarget) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ActorTarget) GetKind() string {
@@ -487,7 +604,7 @@ type HTTPTarget struct {
 
 func (x *HTTPTarget) Reset() {
 	*x = HTTPTarget{}
-	mi := &file_belfry_v1_job_proto_msgTypes[4]
+	mi := &file_belfry_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -499,7 +616,7 @@ func (x *HTTPTarget) String() string {
 func (*HTTPTarget) ProtoMessage() {}
 
 func (x *HTTPTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[4]
+	mi := &file_belfry_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -512,7 +629,7 @@ func (x *HTTPTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPTarget.ProtoReflect.Descriptor instead.
 func (*HTTPTarget) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HTTPTarget) GetMethod() string {
@@ -564,7 +681,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_belfry_v1_job_proto_msgTypes[5]
+	mi := &file_belfry_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +693,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[5]
+	mi := &file_belfry_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +706,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -646,7 +763,7 @@ type CatchUp struct {
 
 func (x *CatchUp) Reset() {
 	*x = CatchUp{}
-	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	mi := &file_belfry_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +775,7 @@ func (x *CatchUp) String() string {
 func (*CatchUp) ProtoMessage() {}
 
 func (x *CatchUp) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	mi := &file_belfry_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +788,7 @@ func (x *CatchUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUp.ProtoReflect.Descriptor instead.
 func (*CatchUp) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CatchUp) GetPolicy() CatchUp_Policy {
@@ -724,15 +841,16 @@ type JobState struct {
 	Last          *LastExecution         `protobuf:"bytes,17,opt,name=last,proto3" json:"last,omitempty"`
 	BacklogSince  int64                  `protobuf:"varint,18,opt,name=backlog_since,json=backlogSince,proto3" json:"backlog_since,omitempty"` // the slot since which max_outstanding holds slots back
 	Cancelled     int64                  `protobuf:"varint,19,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	Format        int32                  `protobuf:"varint,20,opt,name=format,proto3" json:"format,omitempty"`         // that the row is written in; 0: the first
-	Dependents    int32                  `protobuf:"varint,30,opt,name=dependents,proto3" json:"dependents,omitempty"` // jobs that depend on it
+	Format        int32                  `protobuf:"varint,20,opt,name=format,proto3" json:"format,omitempty"`                     // that the row is written in; 0: the first
+	Dependents    int32                  `protobuf:"varint,30,opt,name=dependents,proto3" json:"dependents,omitempty"`             // jobs that depend on it
+	RateFull      int64                  `protobuf:"varint,45,opt,name=rate_full,json=rateFull,proto3" json:"rate_full,omitempty"` // when the bucket of its rate limit is full again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobState) Reset() {
 	*x = JobState{}
-	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	mi := &file_belfry_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +862,7 @@ func (x *JobState) String() string {
 func (*JobState) ProtoMessage() {}
 
 func (x *JobState) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	mi := &file_belfry_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +875,7 @@ func (x *JobState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobState.ProtoReflect.Descriptor instead.
 func (*JobState) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JobState) GetGeneration() int64 {
@@ -900,6 +1018,13 @@ func (x *JobState) GetDependents() int32 {
 	return 0
 }
 
+func (x *JobState) GetRateFull() int64 {
+	if x != nil {
+		return x.RateFull
+	}
+	return 0
+}
+
 // InFlight is an execution that is not decided yet.
 type InFlight struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -924,7 +1049,7 @@ type InFlight struct {
 
 func (x *InFlight) Reset() {
 	*x = InFlight{}
-	mi := &file_belfry_v1_job_proto_msgTypes[8]
+	mi := &file_belfry_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1061,7 @@ func (x *InFlight) String() string {
 func (*InFlight) ProtoMessage() {}
 
 func (x *InFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[8]
+	mi := &file_belfry_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1074,7 @@ func (x *InFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlight.ProtoReflect.Descriptor instead.
 func (*InFlight) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InFlight) GetKind() InFlight_Kind {
@@ -1071,7 +1196,7 @@ type SlotRange struct {
 
 func (x *SlotRange) Reset() {
 	*x = SlotRange{}
-	mi := &file_belfry_v1_job_proto_msgTypes[9]
+	mi := &file_belfry_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1208,7 @@ func (x *SlotRange) String() string {
 func (*SlotRange) ProtoMessage() {}
 
 func (x *SlotRange) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[9]
+	mi := &file_belfry_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1221,7 @@ func (x *SlotRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRange.ProtoReflect.Descriptor instead.
 func (*SlotRange) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SlotRange) GetFirst() int64 {
@@ -1144,7 +1269,7 @@ type CatchUpRun struct {
 
 func (x *CatchUpRun) Reset() {
 	*x = CatchUpRun{}
-	mi := &file_belfry_v1_job_proto_msgTypes[10]
+	mi := &file_belfry_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1281,7 @@ func (x *CatchUpRun) String() string {
 func (*CatchUpRun) ProtoMessage() {}
 
 func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[10]
+	mi := &file_belfry_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1294,7 @@ func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUpRun.ProtoReflect.Descriptor instead.
 func (*CatchUpRun) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CatchUpRun) GetNext() int64 {
@@ -1198,7 +1323,7 @@ type LastExecution struct {
 
 func (x *LastExecution) Reset() {
 	*x = LastExecution{}
-	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	mi := &file_belfry_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1335,7 @@ func (x *LastExecution) String() string {
 func (*LastExecution) ProtoMessage() {}
 
 func (x *LastExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	mi := &file_belfry_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1348,7 @@ func (x *LastExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastExecution.ProtoReflect.Descriptor instead.
 func (*LastExecution) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LastExecution) GetExecutionId() string {
@@ -1267,7 +1392,7 @@ type CommandMark struct {
 
 func (x *CommandMark) Reset() {
 	*x = CommandMark{}
-	mi := &file_belfry_v1_job_proto_msgTypes[12]
+	mi := &file_belfry_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1404,7 @@ func (x *CommandMark) String() string {
 func (*CommandMark) ProtoMessage() {}
 
 func (x *CommandMark) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[12]
+	mi := &file_belfry_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1417,7 @@ func (x *CommandMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandMark.ProtoReflect.Descriptor instead.
 func (*CommandMark) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CommandMark) GetId() string {
@@ -1327,7 +1452,7 @@ type RememberedCommand struct {
 
 func (x *RememberedCommand) Reset() {
 	*x = RememberedCommand{}
-	mi := &file_belfry_v1_job_proto_msgTypes[13]
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1464,7 @@ func (x *RememberedCommand) String() string {
 func (*RememberedCommand) ProtoMessage() {}
 
 func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[13]
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1477,7 @@ func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberedCommand.ProtoReflect.Descriptor instead.
 func (*RememberedCommand) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RememberedCommand) GetMark() *CommandMark {
@@ -1391,7 +1516,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1528,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1541,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeadLetter) GetExecutionId() string {
@@ -1528,7 +1653,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1665,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1678,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Record) GetStatus() string {
@@ -1681,7 +1806,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1818,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1831,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Cluster) GetId() string {
@@ -1741,7 +1866,7 @@ var File_belfry_v1_job_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x13belfry/v1/job.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\"\xb8\x03\n" +
+	"\x13belfry/v1/job.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\"\xad\x04\n" +
 	"\aJobSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06labels\x18\x02 \x03(\v2\x1e.belfry.v1.JobSpec.LabelsEntryR\x06labels\x12)\n" +
@@ -1751,12 +1876,19 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"timeout_ms\x18\x05 \x01(\x03R\ttimeoutMs\x12,\n" +
 	"\x05retry\x18\x06 \x01(\v2\x16.belfry.v1.RetryPolicyR\x05retry\x12-\n" +
 	"\bcatch_up\x18\a \x01(\v2\x12.belfry.v1.CatchUpR\acatchUp\x12'\n" +
-	"\x0fmax_outstanding\x18\b \x01(\x05R\x0emaxOutstanding\x12\x1d\n" +
+	"\x0fmax_outstanding\x18\b \x01(\x05R\x0emaxOutstanding\x123\n" +
+	"\n" +
+	"rate_limit\x18\v \x01(\v2\x14.belfry.v1.RateLimitR\trateLimit\x12>\n" +
+	"\x0fon_open_circuit\x18\f \x01(\x0e2\x16.belfry.v1.OpenCircuitR\ronOpenCircuit\x12\x1d\n" +
 	"\n" +
 	"depends_on\x18\r \x03(\tR\tdependsOn\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd0\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"@\n" +
+	"\tRateLimit\x12\x1d\n" +
+	"\n" +
+	"per_second\x18\x01 \x01(\x01R\tperSecond\x12\x14\n" +
+	"\x05burst\x18\x02 \x01(\x05R\x05burst\"\xd0\x01\n" +
 	"\x06Timing\x12\x12\n" +
 	"\x04expr\x18\x01 \x01(\tR\x04expr\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\bR\aseconds\x12\x12\n" +
@@ -1803,7 +1935,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\rPOLICY_LATEST\x10\x01\x12\x0e\n" +
 	"\n" +
 	"POLICY_ALL\x10\x02\x12\x0f\n" +
-	"\vPOLICY_NONE\x10\x03\"\xa2\x05\n" +
+	"\vPOLICY_NONE\x10\x03\"\xbf\x05\n" +
 	"\bJobState\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -1832,7 +1964,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x06format\x18\x14 \x01(\x05R\x06format\x12\x1e\n" +
 	"\n" +
 	"dependents\x18\x1e \x01(\x05R\n" +
-	"dependentsJ\x04\b\f\x10\r\"\x8a\x04\n" +
+	"dependents\x12\x1b\n" +
+	"\trate_full\x18- \x01(\x03R\brateFullJ\x04\b\f\x10\r\"\x8a\x04\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
@@ -1923,7 +2056,10 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"partitions\x18\x02 \x01(\x05R\n" +
 	"partitions\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\tR\x04hash\x12\x16\n" +
-	"\x06format\x18\x04 \x01(\x05R\x06formatB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
+	"\x06format\x18\x04 \x01(\x05R\x06format*B\n" +
+	"\vOpenCircuit\x12\x1c\n" +
+	"\x18OPEN_CIRCUIT_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11OPEN_CIRCUIT_FAIL\x10\x01B@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
 
 var (
 	file_belfry_v1_job_proto_rawDescOnce sync.Once
@@ -1937,57 +2073,61 @@ func file_belfry_v1_job_proto_rawDescGZIP() []byte {
 	return file_belfry_v1_job_proto_rawDescData
 }
 
-var file_belfry_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_belfry_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_belfry_v1_job_proto_goTypes = []any{
-	(CatchUp_Policy)(0),       // 0: belfry.v1.CatchUp.Policy
-	(InFlight_Kind)(0),        // 1: belfry.v1.InFlight.Kind
-	(*JobSpec)(nil),           // 2: belfry.v1.JobSpec
-	(*Timing)(nil),            // 3: belfry.v1.Timing
-	(*Target)(nil),            // 4: belfry.v1.Target
-	(*ActorTarget)(nil),       // 5: belfry.v1.ActorTarget
-	(*HTTPTarget)(nil),        // 6: belfry.v1.HTTPTarget
-	(*RetryPolicy)(nil),       // 7: belfry.v1.RetryPolicy
-	(*CatchUp)(nil),           // 8: belfry.v1.CatchUp
-	(*JobState)(nil),          // 9: belfry.v1.JobState
-	(*InFlight)(nil),          // 10: belfry.v1.InFlight
-	(*SlotRange)(nil),         // 11: belfry.v1.SlotRange
-	(*CatchUpRun)(nil),        // 12: belfry.v1.CatchUpRun
-	(*LastExecution)(nil),     // 13: belfry.v1.LastExecution
-	(*CommandMark)(nil),       // 14: belfry.v1.CommandMark
-	(*RememberedCommand)(nil), // 15: belfry.v1.RememberedCommand
-	(*DeadLetter)(nil),        // 16: belfry.v1.DeadLetter
-	(*Record)(nil),            // 17: belfry.v1.Record
-	(*Cluster)(nil),           // 18: belfry.v1.Cluster
-	nil,                       // 19: belfry.v1.JobSpec.LabelsEntry
-	nil,                       // 20: belfry.v1.HTTPTarget.HeadersEntry
-	(*Run)(nil),               // 21: belfry.v1.Run
+	(OpenCircuit)(0),          // 0: belfry.v1.OpenCircuit
+	(CatchUp_Policy)(0),       // 1: belfry.v1.CatchUp.Policy
+	(InFlight_Kind)(0),        // 2: belfry.v1.InFlight.Kind
+	(*JobSpec)(nil),           // 3: belfry.v1.JobSpec
+	(*RateLimit)(nil),         // 4: belfry.v1.RateLimit
+	(*Timing)(nil),            // 5: belfry.v1.Timing
+	(*Target)(nil),            // 6: belfry.v1.Target
+	(*ActorTarget)(nil),       // 7: belfry.v1.ActorTarget
+	(*HTTPTarget)(nil),        // 8: belfry.v1.HTTPTarget
+	(*RetryPolicy)(nil),       // 9: belfry.v1.RetryPolicy
+	(*CatchUp)(nil),           // 10: belfry.v1.CatchUp
+	(*JobState)(nil),          // 11: belfry.v1.JobState
+	(*InFlight)(nil),          // 12: belfry.v1.InFlight
+	(*SlotRange)(nil),         // 13: belfry.v1.SlotRange
+	(*CatchUpRun)(nil),        // 14: belfry.v1.CatchUpRun
+	(*LastExecution)(nil),     // 15: belfry.v1.LastExecution
+	(*CommandMark)(nil),       // 16: belfry.v1.CommandMark
+	(*RememberedCommand)(nil), // 17: belfry.v1.RememberedCommand
+	(*DeadLetter)(nil),        // 18: belfry.v1.DeadLetter
+	(*Record)(nil),            // 19: belfry.v1.Record
+	(*Cluster)(nil),           // 20: belfry.v1.Cluster
+	nil,                       // 21: belfry.v1.JobSpec.LabelsEntry
+	nil,                       // 22: belfry.v1.HTTPTarget.HeadersEntry
+	(*Run)(nil),               // 23: belfry.v1.Run
 }
 var file_belfry_v1_job_proto_depIdxs = []int32{
-	19, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
-	3,  // 1: belfry.v1.JobSpec.timing:type_name -> belfry.v1.Timing
-	4,  // 2: belfry.v1.JobSpec.target:type_name -> belfry.v1.Target
-	7,  // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
-	8,  // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
-	6,  // 5: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
-	5,  // 6: belfry.v1.Target.actor:type_name -> belfry.v1.ActorTarget
-	20, // 7: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
-	0,  // 8: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
-	10, // 9: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
-	11, // 10: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
-	12, // 11: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
-	13, // 12: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
-	1,  // 13: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
-	21, // 14: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
-	14, // 15: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	2,  // 16: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	21, // 17: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
-	11, // 18: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	21, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
+	5,  // 1: belfry.v1.JobSpec.timing:type_name -> belfry.v1.Timing
+	6,  // 2: belfry.v1.JobSpec.target:type_name -> belfry.v1.Target
+	9,  // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
+	10, // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
+	4,  // 5: belfry.v1.JobSpec.rate_limit:type_name -> belfry.v1.RateLimit
+	0,  // 6: belfry.v1.JobSpec.on_open_circuit:type_name -> belfry.v1.OpenCircuit
+	8,  // 7: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
+	7,  // 8: belfry.v1.Target.actor:type_name -> belfry.v1.ActorTarget
+	22, // 9: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
+	1,  // 10: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
+	12, // 11: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
+	13, // 12: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
+	14, // 13: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
+	15, // 14: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
+	2,  // 15: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
+	23, // 16: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
+	16, // 17: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	3,  // 18: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	23, // 19: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
+	13, // 20: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }
@@ -1996,7 +2136,7 @@ func file_belfry_v1_job_proto_init() {
 		return
 	}
 	file_belfry_v1_dependency_proto_init()
-	file_belfry_v1_job_proto_msgTypes[2].OneofWrappers = []any{
+	file_belfry_v1_job_proto_msgTypes[3].OneofWrappers = []any{
 		(*Target_Http)(nil),
 		(*Target_Actor)(nil),
 	}
@@ -2005,8 +2145,8 @@ func file_belfry_v1_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_job_proto_rawDesc), len(file_belfry_v1_job_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   19,
+			NumEnums:      3,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

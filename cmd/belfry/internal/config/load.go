@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -156,7 +157,7 @@ func pick(s Setting, layers []layer) Value {
 }
 
 // text is a value as it would be written in a flag. YAML lists become lists
-// with commas.
+// with commas, maps JSON.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -167,6 +168,12 @@ func text(v any) string {
 			parts[i] = text(item)
 		}
 		return strings.Join(parts, ",")
+	case map[string]any:
+		out, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Sprint(v) // refused with the reason
+		}
+		return string(out)
 	default:
 		return fmt.Sprint(v)
 	}

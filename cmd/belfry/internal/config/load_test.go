@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/config"
+	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
 // sources makes the layers of a test: a file with the given text, an
@@ -82,6 +84,30 @@ func TestListsInTheFile(t *testing.T) {
 	}
 }
 
+func TestLimitsOfHosts(t *testing.T) {
+	t.Parallel()
+	want := map[string]job.HostLimit{
+		"api.example.com": {Rate: job.RateLimit{PerSecond: 10, Burst: 20}, Concurrency: 4},
+		"slow":            {Rate: job.RateLimit{PerSecond: 0.5, Burst: 1}},
+		"db:8080":         {Concurrency: 2},
+	}
+	const flow = `{api.example.com: {rate: 10, burst: 20, concurrency: 4}, slow: {rate: 0.5}, "db:8080": {concurrency: 2}}`
+	for name, src := range map[string]config.Sources{
+		"file": sources(t, "host-limits:\n  api.example.com: {rate: 10, burst: 20, concurrency: 4}\n  slow:\n    rate: 0.5\n  db:8080: {concurrency: 2}\n", nil),
+		"flag": sources(t, "", nil, "--host-limits="+flow),
+		"env":  sources(t, "", []string{"BELFRY_HOST_LIMITS=" + flow}),
+	} {
+		server, _, err := config.Load(src)
+		if err != nil || !maps.Equal(server.Limits.Hosts.Hosts, want) {
+			t.Errorf("%s: %+v, %v", name, server.Limits.Hosts.Hosts, err)
+		}
+	}
+	server, _, err := config.Load(sources(t, "", nil, "--host-rate=50", "--host-concurrency=7"))
+	if def := (job.HostLimit{Rate: job.RateLimit{PerSecond: 50, Burst: 50}, Concurrency: 7}); err != nil || server.Limits.Hosts.Default != def {
+		t.Errorf("%+v, %v", server.Limits, err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -105,6 +131,16 @@ func TestRefused(t *testing.T) {
 		"duration":          {args: []string{"--retention=30d"}, want: []string{"retention", "720h"}},
 		"short retention":   {args: []string{"--retention=-1h"}, want: []string{"smallest allowed"}},
 		"two at once":       {args: []string{"--log-level=loud", "--log-format=xml"}, want: []string{"log-level", "log-format"}},
+		"a rate":            {args: []string{"--host-rate=many"}, want: []string{"host-rate", "50/100"}},
+		"no rate at all":    {args: []string{"--host-rate=0"}, want: []string{"host-rate", "the rate is 0"}},
+		"burst":             {args: []string{"--host-rate=5/0"}, want: []string{"host-rate", "the burst is 0"}},
+		"limits of a host":  {yaml: "host-limits: 7\n", want: []string{"host-limits", "write it like"}},
+		"unknown limit":     {yaml: "host-limits: {a: {speed: 1}}\n", want: []string{"host-limits", "speed"}},
+		"empty limit":       {yaml: "host-limits: {a: {}}\n", want: []string{"host a", "give a rate"}},
+		"only a burst":      {yaml: "host-limits: {a: {burst: 2}}\n", want: []string{"host a", "needs a rate"}},
+		"no host":           {yaml: "host-limits: {\"https://a/\": {rate: 2}}\n", want: []string{"is not a host"}},
+		"negative":          {yaml: "host-limits: {a: {concurrency: -1}}\n", want: []string{"host a", "concurrency"}},
+		"breaker":           {args: []string{"--breaker-failures=-1", "--breaker-open=10ms"}, want: []string{"breaker-failures", "breaker-open"}},
 		"bool":              {env: []string{"BELFRY_INSECURE_NO_AUTH=maybe"}, want: []string{"neither true nor false"}},
 	}
 	for name, c := range cases {

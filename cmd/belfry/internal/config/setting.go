@@ -26,6 +26,7 @@ type Server struct {
 	SecretsDir     string         // jobs may refer to the files below it; "" is none
 	Partitions     int            // fixed when the store is created
 	Slots          int            // attempts in flight at once; 0: chosen by the node
+	Limits         Limits         // of hosts
 	Retention      time.Duration  // how long history is kept
 	DrainTimeout   time.Duration  // how long a stop waits for attempts in flight
 	LogLevel       slog.Level
@@ -54,7 +55,7 @@ const envPrefix = "BELFRY_"
 // Settings lists every setting in the order in which help and `config view`
 // show them.
 func Settings() []Setting {
-	return slices.Concat(storeSettings(), cqlSettings(), clusterSettings(), networkSettings(), nodeSettings())
+	return slices.Concat(storeSettings(), cqlSettings(), clusterSettings(), networkSettings(), nodeSettings(), limitSettings())
 }
 
 func storeSettings() []Setting {

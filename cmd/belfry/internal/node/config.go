@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/belfry-scheduler/belfry/actors/execution"
 	"github.com/belfry-scheduler/belfry/cluster"
 	"github.com/belfry-scheduler/belfry/gateway"
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -41,6 +42,8 @@ type Config struct {
 	Partitions int
 	// Slots is how many calls may run at once.
 	Slots int
+	// Limits of calls to one host; the same on every node.
+	Limits execution.LimitsConfig
 	// Retention of history, and of finished and deleted jobs.
 	Retention time.Duration
 	// DrainTimeout bounds the wait for running calls when the node stops.
@@ -60,6 +63,7 @@ func DefaultConfig() Config {
 		Listen:       "127.0.0.1:8380",
 		Partitions:   job.DefaultPartitions,
 		Slots:        512,
+		Limits:       execution.DefaultConfig().Limits,
 		Retention:    30 * 24 * time.Hour,
 		DrainTimeout: 90 * time.Second,
 		NodeName:     "belfry",

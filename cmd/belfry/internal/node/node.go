@@ -265,6 +265,7 @@ func (n *Node) startWorker(policy job.AddressPolicy) error {
 	})
 	cfg := execution.DefaultConfig()
 	cfg.Node, cfg.Slots, cfg.Owner, cfg.Deliverer = n.cfg.NodeName, n.cfg.Slots, n.routes.Owner, n.target
+	cfg.Limits, cfg.Publish = n.cfg.Limits, n.publish
 	cfg.Metrics, cfg.Log = execution.NewMetrics(n.registry), n.cfg.Logger
 	if n.process != nil {
 		cfg.Perform = n.process.Services.Perform
@@ -284,7 +285,7 @@ func (n *Node) startWorker(policy job.AddressPolicy) error {
 
 func (n *Node) startHost() error {
 	state := partition.DefaultConfig()
-	state.Node, state.Retention = n.cfg.NodeName, n.cfg.Retention
+	state.Node, state.Retention, state.Hosts = n.cfg.NodeName, n.cfg.Retention, n.cfg.Limits.Hosts
 	cfg := partition.HostConfig{
 		Shell:  partition.Shell{Store: n.store, Publish: n.publish, Metrics: partition.NewMetrics(n.registry), Log: n.log},
 		State:  state,
