@@ -38,7 +38,7 @@ func newLoad(t *testing.T, on server) *load {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ledger.Close() })
-	return &load{t: t, on: on, ledger: ledger, history: check.History{InFlight: 2 * time.Second, TTL: TTL}, random: rand.New(rand.NewPCG(uint64(seed), 1))}
+	return &load{t: t, on: on, ledger: ledger, history: check.History{InFlight: slow(t, 2*time.Second), TTL: TTL}, random: rand.New(rand.NewPCG(uint64(seed), 1))}
 }
 
 // add imports jobs whose phases are spread evenly.

@@ -120,6 +120,11 @@ func (s *State) endAdoption() {
 	}
 }
 
+// maybeSent tells that a former owner may have sent a flight, as far as is known.
+func (s *State) maybeSent(f *flight) bool {
+	return !s.adoption.over && f.former(s.life) && f.sendAt() <= s.adoption.sent
+}
+
 // awaitHolds lets a flight wait for what the workers say.
 func (s *State) awaitHolds(f *flight) {
 	f.phase = adopting

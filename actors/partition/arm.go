@@ -298,7 +298,7 @@ func (s *State) settle(c *change, j *jobRec, sched *job.Schedule, status job.Exe
 func (s *State) disarm(c *change, j *jobRec, keep func(slot int64) bool) {
 	j.cursor = max(s.now, j.reached)
 	for _, f := range append([]*flight(nil), j.flights()...) {
-		if !f.armedOnly(s.now) || f.gen != j.gen {
+		if !s.armedOnly(f) || f.gen != j.gen {
 			continue
 		}
 		if keep(f.slot) {
@@ -309,9 +309,10 @@ func (s *State) disarm(c *change, j *jobRec, keep func(slot int64) bool) {
 	}
 }
 
-// armedOnly tells that a scheduled execution is not due yet and was never sent.
-func (f *flight) armedOnly(now int64) bool {
-	return f.kind == job.Scheduled && !f.catchUp && f.attempt == 1 && f.retryAt == 0 && f.due > now && (f.phase == committing || f.phase == waiting)
+// armedOnly tells that a scheduled execution is not due yet and was never sent:
+// not by a former owner either, whose clock may have gone before.
+func (s *State) armedOnly(f *flight) bool {
+	return f.kind == job.Scheduled && !f.catchUp && f.attempt == 1 && f.retryAt == 0 && f.due > s.now && (f.phase == committing || f.phase == waiting) && !s.maybeSent(f)
 }
 
 // settleStatus finishes a job for which nothing is due any more and nothing is

@@ -2,8 +2,7 @@ package partition
 
 import (
 	"fmt"
-	"os"
-	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,24 +18,17 @@ import (
 // draining, lost and back; a network that loses, repeats and delays; a store
 // that answers in doubt. The invariants hold after each step, no execution runs
 // twice where its owner could have known, and at the end every slot has one
-// record and every request its line.
-//
-// BELFRY_SIM_SEEDS sets how many are played, BELFRY_SIM_SEED replays one.
+// record and every request its line. See explore.
 func TestFleet(t *testing.T) {
-	first, n := uint64(1), uint64(150)
-	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEEDS"), 10, 64); err == nil {
-		n = v
-	}
-	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEED"), 10, 64); err == nil {
-		first, n = v, 1
-	}
+	var mu sync.Mutex
 	var total fleetStats
-	for seed := first; seed < first+n; seed++ {
-		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { total.add(newFleetSim(t, seed).play()) }) {
-			return
-		}
-	}
-	t.Logf("%+v", total)
+	n := explore(t, "fleet", fleetActs, func(t testing.TB, p plan) {
+		stats := newFleetSim(t, p.seed).play(p)
+		mu.Lock()
+		defer mu.Unlock()
+		total.add(stats)
+	})
+	t.Logf("%d lives: %+v", n, total)
 	if n >= 100 && (total.Repeats == 0 || total.Handed == 0 || total.Receipts == 0) {
 		t.Error("the simulation does not reach what it is for")
 	}
@@ -77,7 +69,7 @@ type fleetAsk struct {
 	c   *belfryv1.Command
 }
 
-func newFleetSim(t *testing.T, seed uint64) *fleetSim {
+func newFleetSim(t testing.TB, seed uint64) *fleetSim {
 	s := &fleetSim{fleet: newFleet(t, seed), lives: map[string][]*fleetLife{}, touched: map[string]Ref{}}
 	for i := 0; len(s.jobs) < 3; i++ {
 		if id := fmt.Sprint("j", i); job.PartitionOf(id, 16) == s.cfg.Partition {
@@ -92,10 +84,17 @@ func newFleetSim(t *testing.T, seed uint64) *fleetSim {
 	return s
 }
 
-func (s *fleetSim) play() fleetStats {
-	for range 70 {
-		s.act()
-		s.collect()
+// fleetActs is how many random things happen to a fleet.
+const fleetActs = 70
+
+func (s *fleetSim) play(p plan) fleetStats {
+	s.sparse = p.sparse
+	for act := range fleetActs {
+		if !p.dropped[act] {
+			s.r = seeded(p.luck(act))
+			s.act()
+			s.collect()
+		}
 	}
 	s.heal()
 	s.verify()
@@ -340,7 +339,7 @@ func (s *fleetSim) heal() {
 		s.takeOver()
 		s.run(10 * time.Second)
 	}
-	s.run(5 * time.Minute)
+	s.run(time.Minute)
 	for o := s.owner(); o.state.queue.flying != nil; {
 		s.run(time.Millisecond) // until what was reported is durable
 	}

@@ -257,7 +257,7 @@ func (s *State) nameLife(f *flight) bool {
 func (s *State) becomeReady(f *flight) {
 	s.wheel.Cancel(&f.timer)
 	s.reach(f)
-	if !s.adoption.over && f.phase == waiting && f.former(s.life) && f.sendAt() <= s.adoption.sent {
+	if f.phase == waiting && s.maybeSent(f) {
 		s.awaitHolds(f)
 		return
 	}

@@ -244,7 +244,7 @@ func (s *State) pin(c *change, j *jobRec, sp *belfryv1.JobSpec, rescheduled bool
 	next := s.draw()
 	if rescheduled {
 		for _, f := range j.flights() {
-			if f.armedOnly(s.now) && f.rev == j.rev && f.gen == j.gen {
+			if s.armedOnly(f) && f.rev == j.rev && f.gen == j.gen {
 				f.rev, f.spec = next, sp
 				f.commitWith(c)
 			}

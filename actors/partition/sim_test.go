@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -22,23 +20,14 @@ import (
 // TestSimulation plays random lives of a partition, one a seed: commands, time,
 // answers of the store in doubt, lost owners, targets that fail. After each
 // step the invariants hold (world.stepNow), and at the end every slot has
-// exactly one record and every delivery its place in the history.
-//
-// BELFRY_SIM_SEEDS sets how many are played, BELFRY_SIM_SEED replays one.
+// exactly one record and every delivery its place in the history. See explore.
 func TestSimulation(t *testing.T) {
-	first, n := uint64(1), uint64(150)
-	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEEDS"), 10, 64); err == nil {
-		n = v
-	}
-	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEED"), 10, 64); err == nil {
-		first, n = v, 1
-	}
-	for seed := first; seed < first+n; seed++ {
-		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { newSim(t, seed).play() }) {
-			return
-		}
-	}
+	n := explore(t, "life", simActs, func(t testing.TB, p plan) { newSim(t, p.seed).play(p) })
+	t.Logf("%d lives", n)
 }
+
+// simActs is how many random things happen in a life.
+const simActs = 60
 
 // sim is one random life.
 type sim struct {
@@ -61,7 +50,7 @@ type life struct {
 	edited   bool
 }
 
-func newSim(t *testing.T, seed uint64) *sim {
+func newSim(t testing.TB, seed uint64) *sim {
 	s := &sim{world: newWorld(t), r: seeded(seed), lives: map[string][]*life{}, acked: map[string]bool{}}
 	for i := 0; len(s.ids) < 3; i++ {
 		if id := fmt.Sprint("j", i); job.PartitionOf(id, 16) == s.cfg.Partition {
@@ -97,9 +86,13 @@ func (s *sim) outcome(*belfryv1.Delivery) *belfryv1.Result {
 	return &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
 }
 
-func (s *sim) play() {
-	for range 60 {
-		s.act()
+func (s *sim) play(p plan) {
+	s.sparse = p.sparse
+	for act := range simActs {
+		if !p.dropped[act] {
+			s.r = seeded(p.luck(act))
+			s.act()
+		}
 	}
 	s.rough, s.slow = false, false
 	s.answerLate()

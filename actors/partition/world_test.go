@@ -46,6 +46,8 @@ type world struct {
 	pending    []func()                     // what happens after the step under way
 	stopped    bool
 	unchecked  bool // the test checks the invariants itself, now and then: it has many jobs
+	sparse     bool // they are checked every so many steps
+	steps      int
 }
 
 // fate decides. The zero value lets everything succeed at once.
@@ -143,7 +145,7 @@ func (w *world) step(e Event) {
 
 func (w *world) stepNow(e Event) {
 	effects := append([]Effect(nil), w.state.Step(w.now, e)...)
-	if !w.unchecked {
+	if w.steps++; !w.unchecked && (!w.sparse || w.steps%sparseEvery == 0) {
 		w.check(e)
 	}
 	for _, e := range effects {
