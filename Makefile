@@ -70,7 +70,7 @@ cassandra: need-java ## start the test database on 127.0.0.1:9042; Ctrl-C ends i
 
 .PHONY: chaos
 chaos: need-java ## kill nodes under load until the numbers of the reliability promises are reached
-	BELFRY_CHAOS_KILLS=60 BELFRY_CHAOS_DATABASE_KILLS=5 BELFRY_CHAOS_RESTARTS=9 BELFRY_CHAOS_PAUSES=20 BELFRY_CHAOS_SPLIT_SECONDS=120 $(GO) test -count=1 -timeout 90m -v ./chaos/...
+	BELFRY_CHAOS_KILLS=60 BELFRY_CHAOS_DATABASE_KILLS=5 BELFRY_CHAOS_RESTARTS=12 BELFRY_CHAOS_PAUSES=20 BELFRY_CHAOS_SPLIT_SECONDS=120 BELFRY_CHAOS_GAP_SECONDS=60 $(GO) test -count=1 -timeout 90m -v ./chaos/...
 
 .PHONY: generate
 generate: need-go ## protobuf code and openapi.json, after a change of their sources

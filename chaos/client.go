@@ -130,24 +130,35 @@ func (p *Process) Post(path string, body any, want int) error {
 // post is Post under a key: repeated under it, at whatever node, it is one
 // request.
 func (p *Process) post(path, key string, body any, want int) error {
+	return p.send(http.MethodPost, path, key, body, want, nil)
+}
+
+// send sends a small request, under a key unless that is "", wants the status, and
+// reads the answer into a value unless that is nil.
+func (p *Process) send(method, path, key string, body any, want int, into any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequest(http.MethodPost, p.URL()+path, bytes.NewReader(raw))
+	req, err := http.NewRequest(method, p.URL()+path, bytes.NewReader(raw))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", key)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
 	resp, err := api.Do(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != want {
-		return &Refused{"POST " + path, resp.StatusCode, string(text)}
+	text, err := io.ReadAll(resp.Body)
+	switch {
+	case resp.StatusCode != want:
+		return &Refused{method + " " + path, resp.StatusCode, string(text)}
+	case err != nil || into == nil:
+		return err
 	}
-	return nil
+	return json.Unmarshal(text, into)
 }

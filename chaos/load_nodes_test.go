@@ -3,6 +3,8 @@ package chaos
 import (
 	"testing"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // slow stretches what is expected of time, for a machine that has other work:
@@ -50,3 +52,6 @@ func (l *load) finishOn(c *Nodes) {
 	l.history.Takeovers = c.Takeovers()
 	l.finish()
 }
+
+// partitionOf a job, of 16: the range of XXH64 that its id falls into.
+func partitionOf(id string) int32 { return int32(xxhash.Sum64String(id) >> 60) }

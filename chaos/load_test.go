@@ -44,10 +44,38 @@ func newLoad(t *testing.T, on server) *load {
 // add imports jobs whose phases are spread evenly.
 func (l *load) add(name string, n int, every time.Duration, target string) {
 	l.t.Helper()
+	l.register(name, n, every, every, target)
+}
+
+// together imports jobs that are all due at the same instants.
+func (l *load) together(name string, n int, every time.Duration, target string) *instants {
+	l.t.Helper()
+	return &instants{l.register(name, n, every, 0, target), every}
+}
+
+// instants are those at which jobs are due.
+type instants struct {
+	first time.Time
+	every time.Duration
+}
+
+// wait waits for a moment so long after an instant that has not come yet.
+func (i *instants) wait(offset time.Duration) {
+	at := i.first.Add(offset)
+	for at.Before(time.Now()) {
+		at = at.Add(i.every)
+	}
+	<-time.After(time.Until(at))
+}
+
+// register imports jobs whose phases are spread evenly over a time. It says when
+// the first one is due first.
+func (l *load) register(name string, n int, every, spread time.Duration, target string) time.Time {
+	l.t.Helper()
 	start := time.Now().Add(2 * time.Second).Truncate(time.Second).UTC()
 	var jobs []map[string]any
 	for i := range n {
-		first := start.Add(every * time.Duration(i) / time.Duration(n)).Truncate(time.Millisecond)
+		first := start.Add(spread * time.Duration(i) / time.Duration(n)).Truncate(time.Millisecond)
 		id := fmt.Sprintf("%s-%03d", name, i)
 		jobs = append(jobs, map[string]any{
 			"job_id": id, "schedule_expr": "@every " + every.String(), "starts_at": first.Format(time.RFC3339Nano), "target": target, "timeout": "60s",
@@ -59,6 +87,7 @@ func (l *load) add(name string, n int, every time.Duration, target string) {
 		l.t.Fatalf("import: %d of %d jobs, first refusal %q, %v", good, n, bad, err)
 	}
 	l.rate += float64(n) / every.Seconds()
+	return start
 }
 
 // flow waits for so many more deliveries.

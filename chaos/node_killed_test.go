@@ -15,10 +15,11 @@ import (
 // on elsewhere within the recovery bound; nothing is lost, early, or under a
 // second id; what comes twice was in flight at a kill.
 //
-// Case C94: each slot of a change of owner is fired, from the last one that was
-// handled and not from "now". Case C103: membership is no proof of ownership: a
-// node that dies without notice, and comes back while others act for it, makes no
-// second delivery under its own epoch.
+// Case C94: jobs that are all due at one instant have their owner killed a second
+// before it, at it, and a second after. Each slot of a change of owner is fired,
+// from the last one that was handled and not from "now". Case C103: membership is
+// no proof of ownership: a node that dies without notice, and comes back while
+// others act for it, makes no second delivery under its own epoch.
 //
 // BELFRY_CHAOS_KILLS sets how often (5).
 func TestNodeKilled(t *testing.T) {
@@ -27,9 +28,14 @@ func TestNodeKilled(t *testing.T) {
 	c.StartAll()
 	l := onNodes(t, c)
 	l.add("tick", 100, time.Second, l.ledger.URL)
+	slots := l.together("slot", 50, 4*time.Second, l.ledger.URL)
 	l.seconds(2)
-	for range envInt(t, "BELFRY_CHAOS_KILLS", 5) {
-		l.anywhere()
+	for i := range envInt(t, "BELFRY_CHAOS_KILLS", 5) {
+		if offsets := []time.Duration{-time.Second, 0, time.Second}; i%5 < len(offsets) {
+			slots.wait(offsets[i%5])
+		} else {
+			l.anywhere()
+		}
 		n := c.All[l.random.IntN(len(c.All))]
 		over := l.hit(Killed, n)
 		n.Kill()
@@ -47,11 +53,15 @@ func TestNodeKilled(t *testing.T) {
 	}
 }
 
-// TestNodeBackAtOnce: a node that is killed and started again within 2 s under
-// its name, and one that comes back at another address, is simply back. Case
-// C105.
-func TestNodeBackAtOnce(t *testing.T) {
+// TestNodeBack: a node that is killed and started again under its name, within 2 s
+// or when the others have forgotten it, at the same address or at another, is
+// simply back. Case C105.
+//
+// BELFRY_CHAOS_GAP_SECONDS is how long one is away (5); members remember the dead
+// for 30 s.
+func TestNodeBack(t *testing.T) {
 	t.Parallel()
+	gap := time.Duration(envInt(t, "BELFRY_CHAOS_GAP_SECONDS", 5)) * time.Second
 	c := NewNodes(t, cassandra.Start(t, 1), 3)
 	c.StartAll()
 	l := onNodes(t, c)
@@ -69,7 +79,16 @@ func TestNodeBackAtOnce(t *testing.T) {
 		l.recovered(c)
 		c.sees(n)
 	}
-	l.seconds(2)
+	n := c.All[0]
+	over := l.hit(Killed, n)
+	n.Kill()
+	over()
+	<-time.After(gap)
+	c.Readdress(n)
+	l.join(c, n)
+	l.recovered(c)
+	c.sees(n)
+	l.seconds(1)
 	l.finishOn(c)
 }
 
