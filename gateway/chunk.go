@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,7 @@ type importLine struct {
 	chunk  *chunk
 	cmd    *belfryv1.Command
 	size   int              // of cmd, in bytes
+	open   *sync.WaitGroup  // of the lines that are sent and not answered
 	result api.ImportResult // Line 0: nothing to say
 }
 

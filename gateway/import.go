@@ -39,7 +39,8 @@ const (
 //	                                                     │ Commands of ≤ 256, ≤ 1 MiB
 //	write ◀─ outbox ◀─ in order, when the whole chunk is answered
 //
-// Lines for one partition, so also lines for one job, are sent in their order.
+// Lines for one partition, so also lines for one job, are sent in their order. A
+// line with depends_on waits until those before it are answered.
 func (g *Gateway) importJobs(c *call) error {
 	if err := c.checkType(typeNDJSON, "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines"); err != nil {
 		return err
@@ -90,6 +91,7 @@ type importer struct {
 	ordered chan *chunk // the same, in order, to be dispatched
 	pending chan *chunk // the same, in order, to be written
 	lanes   []lane
+	open    sync.WaitGroup // lines that are sent and not answered
 	driving sync.WaitGroup // lanes that are not at rest
 }
 

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -153,7 +155,7 @@ func jobPath(jobID string) string { return "/v1/jobs/" + url.PathEscape(jobID) }
 // preview answers validate_only: what the job would be, and nothing is stored.
 func (c *call) preview(req *api.JobRequest, reg *registration) error {
 	out := &api.Job{JobID: req.JobID, JobSpec: viewSpec(reg.spec), Paused: reg.paused.GetPaused()}
-	out.Warnings, out.ScheduleDescription = reg.plan.words()
+	out.Warnings, out.ScheduleDescription = reg.plan.wordsOf(reg.spec)
 	out.NextRuns, out.NextRunsLocal = reg.plan.next(c.g.cfg.Now(), previewRuns)
 	return c.answer(http.StatusOK, out)
 }
@@ -169,8 +171,10 @@ func (g *Gateway) getJob(c *call) error {
 		return noSuchJob(err, jobID)
 	}
 	out := g.viewJob(s.asJob(), g.cfg.Now())
-	if out.NotRunning == "" && len(s.state.GetInFlight()) > 0 {
-		out.NotRunning = g.describe(c.r.Context(), jobID).GetWaiting()
+	if dependent := len(out.DependsOn) > 0; out.NotRunning == "" && (dependent || len(s.state.GetInFlight()) > 0) || s.state.GetDependents() > 0 {
+		d := g.describe(c.r.Context(), jobID)
+		out.NotRunning = orElse(out.NotRunning, d.GetWaiting())
+		out.Dependents = slices.Sorted(maps.Keys(d.GetDependents()))
 	}
 	c.w.Header().Set("ETag", etag(s.state.GetRevision()))
 	return c.answer(http.StatusOK, out)
@@ -190,8 +194,18 @@ func (g *Gateway) deleteJob(c *call) error {
 	if err != nil {
 		return err
 	}
+	cascade, err := c.flag("cascade")
+	if err != nil {
+		return err
+	}
+	del := &belfryv1.Delete{IfRevision: cond.revision}
+	if cascade {
+		if del.Without, err = g.deleteCascade(c.r.Context(), id, jobID); err != nil {
+			return err
+		}
+	}
 	cmd := id.command(jobID)
-	cmd.Action = &belfryv1.Command_Delete{Delete: &belfryv1.Delete{IfRevision: cond.revision}}
+	cmd.Action = &belfryv1.Command_Delete{Delete: del}
 	if _, err := g.ask(c.r.Context(), cmd, condition{revision: cond.revision}); err != nil {
 		return err
 	}

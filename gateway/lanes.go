@@ -68,7 +68,13 @@ func (w *wave) add(ch *chunk) {
 	if len(w.lines) == 0 {
 		w.since = time.Now()
 	}
-	w.lines = ch.commands(w.lines)
+	for _, l := range ch.commands(nil) {
+		if len(l.cmd.GetRegister().GetSpec().GetDependsOn()) > 0 {
+			w.follow(l)
+		} else {
+			w.lines = append(w.lines, l)
+		}
+	}
 	if len(w.lines) >= waveLines || time.Since(w.since) >= waveAge {
 		w.flush()
 	}
@@ -77,6 +83,15 @@ func (w *wave) add(ch *chunk) {
 func (w *wave) flush() {
 	w.im.release(w.lines)
 	w.lines = w.lines[:0]
+}
+
+// follow sends a line whose upstreams may be created by lines before it, when
+// those are answered.
+func (w *wave) follow(l *importLine) {
+	w.flush()
+	w.im.open.Wait()
+	w.lines = append(w.lines, l)
+	w.flush()
 }
 
 // commands adds the lines of a chunk that are to be sent.
@@ -95,6 +110,8 @@ func (im *importer) release(wave []*importLine) {
 	for _, l := range wave {
 		p := im.g.partition(l.cmd.GetJobId())
 		la := &im.lanes[p]
+		l.open = &im.open
+		l.open.Add(1)
 		la.mu.Lock()
 		la.queue = append(la.queue, l)
 		la.mu.Unlock()
@@ -228,6 +245,7 @@ func (l *importLine) settle(a *belfryv1.Answer) {
 // finish tells the chunk that one more line has its result.
 func (l *importLine) finish() {
 	l.cmd = nil
+	l.open.Done()
 	if l.chunk.left.Add(-1) == 0 {
 		close(l.chunk.done)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -73,6 +74,9 @@ func (g *Gateway) check(req *api.JobRequest, old prior, now time.Time) (*registr
 // runs; and what is stored already is not judged again, so that an edit of
 // something else neither fails nor runs a finished job once more.
 func (r *registration) judgePast(spec job.Spec, runNow bool, old prior, now time.Time) error {
+	if spec.Schedule.Triggered {
+		return nil
+	}
 	next, ok := r.plan.schedule.Next(now)
 	if ok && (!r.plan.schedule.Once() || next.Sub(now) > job.PastGrace) {
 		return nil
@@ -152,6 +156,10 @@ func fromRequest(req *api.JobRequest) (job.Spec, []job.Problem) {
 		}
 	}
 	spec.MaxOutstanding = n.count("max_outstanding", req.MaxOutstanding)
+	spec.DependsOn = req.DependsOn
+	if req.JobID != "" && slices.Contains(req.DependsOn, req.JobID) {
+		n.add("depends_on", "it would close a cycle: %s → %s: a job cannot follow itself", req.JobID, req.JobID)
+	}
 	if req.Past != "" && req.Past != "run_now" {
 		n.add("past", `%q is not known: write "run_now", or leave it out`, clip(req.Past))
 	}

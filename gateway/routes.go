@@ -97,7 +97,13 @@ func (g *Gateway) jobRoutes() []*route {
 			answers: map[int]any{200: api.Job{}}, errors: []int{404, 409, 412, 413, 415, 503},
 		}, {
 			method: http.MethodDelete, path: id, name: "deleteJob", summary: "Delete a job; its executions stay readable", handle: g.deleteJob,
-			params: []param{idParam, match}, answers: map[int]any{204: nil}, errors: []int{404, 412, 503},
+			details: "While others depend on it, 409 names them.",
+			params:  []param{idParam, match, {in: "query", name: "cascade", about: "true: the jobs that depend on it are deleted, too, directly and through others, each before what it depends on.", kind: "boolean"}},
+			answers: map[int]any{204: nil}, errors: []int{404, 409, 412, 503},
+		}, {
+			method: http.MethodGet, path: id + "/graph", name: "getGraph", summary: "The jobs that a job follows, and those that follow it", handle: g.getGraph,
+			params:  []param{idParam, {in: "query", name: "format", about: "json (default), or mermaid: a flow chart, as with Accept: " + typeMermaid + "."}},
+			answers: map[int]any{200: api.Graph{}}, errors: []int{404, 503},
 		}, {
 			method: http.MethodPost, path: id + "/pause", name: "pauseJob", summary: "Pause a job: what comes due is skipped", handle: g.pauseJob,
 			params: []param{idParam, keyPar}, body: api.PauseRequest{}, bodyOptional: true,

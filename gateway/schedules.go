@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
@@ -21,6 +23,18 @@ type plan struct {
 func (p *plan) words() (warnings []string, description string) {
 	p.once.Do(func() { p.warnings, p.description = job.Warnings(p.timing), job.Describe(p.timing) })
 	return p.warnings, p.description
+}
+
+// wordsOf is words for a job, which its upstreams may trigger.
+func (p *plan) wordsOf(s *belfryv1.JobSpec) (warnings []string, description string) {
+	upstreams := s.GetDependsOn()
+	if len(upstreams) == 0 {
+		return p.words()
+	}
+	if p.timing.Expr != "" {
+		warnings = []string{"schedule_expr is not evaluated: the jobs of depends_on trigger this one"}
+	}
+	return warnings, "After the success of " + strings.Join(upstreams, ", ") + "."
 }
 
 // next lists the first n instants after one, in UTC and on the wall clock.

@@ -21,7 +21,7 @@ func (g *Gateway) viewJob(j *belfryv1.Job, at time.Time) *api.Job {
 	if err != nil {
 		return out // a job in error: its status says why
 	}
-	out.Warnings, out.ScheduleDescription = p.words()
+	out.Warnings, out.ScheduleDescription = p.wordsOf(j.GetSpec())
 	if status := job.Status(j.GetStatus()); status != job.Active && status != job.Paused {
 		return out
 	}
@@ -113,6 +113,7 @@ func revealSpec(s *belfryv1.JobSpec) api.JobSpec {
 			Policy: string(c.Policy), Max: &c.Max, Window: ptrDuration(c.Window), Grace: ptrDuration(c.Grace),
 		},
 		MaxOutstanding: &spec.MaxOutstanding,
+		DependsOn:      spec.DependsOn,
 	}
 }
 

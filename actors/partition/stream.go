@@ -202,7 +202,7 @@ func (s *State) leaned(j *jobRec, without map[string]int64) *belfryv1.Answer {
 	if len(names) > some {
 		text += fmt.Sprintf(" and %d more", len(names)-some)
 	}
-	return refusal("", belfryv1.Refusal_CODE_STATE, "", "%d of the jobs depend on it: %s: delete them first, or with it by ?cascade=true", len(names), text)
+	return refusal("", belfryv1.Refusal_CODE_STATE, "", "other jobs depend on it: %s: delete them first, or all together with ?cascade=true", text)
 }
 
 // cutOff forgets all dependents of a job that is deleted.

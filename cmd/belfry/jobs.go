@@ -19,7 +19,7 @@ func newJobs(a *app) *cobra.Command {
 		Short:   "Register, show, change and run jobs",
 	},
 		newJobsCreate(a), newJobsUpdate(a), newJobsApply(a),
-		newJobsList(a), newJobsGet(a), newJobsDescribe(a), newJobsNext(a),
+		newJobsList(a), newJobsGet(a), newJobsDescribe(a), newJobsNext(a), newJobsGraph(a),
 		newJobsPause(a), newJobsResume(a), newJobsTrigger(a), newJobsDelete(a),
 	)
 }

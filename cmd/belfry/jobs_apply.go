@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -85,7 +86,7 @@ func (a *app) apply(cmd *cobra.Command, jobs []manifest.Job, change client.Chang
 	}
 	var t tally
 	w := output.NewWriter(a.stdout, a.format, appliedView())
-	for _, j := range jobs {
+	for _, j := range upstreamsFirst(jobs) {
 		res, err := c.Put(cmd.Context(), j.ID, j.Body, change)
 		if err == nil {
 			a.noteJob(res, change)
@@ -101,6 +102,33 @@ func (a *app) apply(cmd *cobra.Command, jobs []manifest.Job, change client.Chang
 		}
 	}
 	return t.err()
+}
+
+// upstreamsFirst keeps the order of a file, but that each job comes after those
+// of the file that it depends on. Who depend on each other stay as they are: the
+// server says why that cannot be.
+func upstreamsFirst(jobs []manifest.Job) []manifest.Job {
+	waits := map[string]bool{}
+	for _, j := range jobs {
+		waits[j.ID] = true
+	}
+	var out []manifest.Job
+	for rest := jobs; len(rest) > 0; {
+		var later []manifest.Job
+		for _, j := range rest {
+			if slices.ContainsFunc(j.DependsOn, func(u string) bool { return u != j.ID && waits[u] }) {
+				later = append(later, j)
+				continue
+			}
+			out = append(out, j)
+			waits[j.ID] = false
+		}
+		if len(later) == len(rest) {
+			return append(out, later...)
+		}
+		rest = later
+	}
+	return out
 }
 
 func resultOf(res client.Result, change client.Change) string {

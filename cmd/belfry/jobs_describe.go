@@ -55,8 +55,11 @@ func describeJob(f facts, j api.Job) {
 	f.line("Labels", pairs(j.Labels, "="))
 	f.line("Status", strings.TrimSuffix(j.Status+": "+j.StatusReason, ": "))
 	f.line("Not running", j.NotRunning)
-	f.line("Schedule", j.ScheduleExpr+" in "+zoneOf(j.JobSpec))
+	if len(j.DependsOn) == 0 {
+		f.line("Schedule", j.ScheduleExpr+" in "+zoneOf(j.JobSpec))
+	}
 	f.line("In words", j.ScheduleDescription)
+	f.line("Dependents", strings.Join(j.Dependents, ", "))
 	f.line("Starts at", instant(j.StartsAt))
 	f.line("Ends at", instant(j.EndsAt))
 	if j.Target != nil && j.Target.HTTP != nil {

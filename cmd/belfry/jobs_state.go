@@ -81,6 +81,7 @@ func newJobsDelete(a *app) *cobra.Command {
 	var (
 		ifMatch string
 		missing bool
+		cascade bool
 	)
 	cmd := &cobra.Command{
 		Use:               "delete ID…",
@@ -95,7 +96,7 @@ func newJobsDelete(a *app) *cobra.Command {
 			}
 			var t tally
 			for _, id := range ids {
-				err := c.Delete(cmd.Context(), id, client.Change{IfMatch: etag(ifMatch)})
+				err := c.Delete(cmd.Context(), id, client.Change{IfMatch: etag(ifMatch), Cascade: cascade})
 				var problem *api.Problem
 				if missing && errors.As(err, &problem) && problem.Code == api.CodeJobNotFound {
 					a.note("%s does not exist", output.Printable(id))
@@ -109,6 +110,7 @@ func newJobsDelete(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&ifMatch, "if-revision", "", "delete it only if it still has this revision")
+	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete the jobs that depend on it as well")
 	cmd.Flags().BoolVar(&missing, "ignore-not-found", false, "a job that does not exist is no error")
 	return cmd
 }

@@ -21,7 +21,7 @@ type jobFlags struct {
 	schedule, url, method, body, json string
 	actor, signingSecretRef           string
 	description, retry, catchUp       string
-	headers, labels                   []string
+	headers, labels, dependsOn        []string
 	timeout                           time.Duration
 	timing                            timingFlags
 	maxOutstanding                    int
@@ -42,6 +42,7 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", 0, "limit of one attempt (default 30s)")
 	flags.StringVar(&f.retry, "retry", "", "attempts, or max_attempts=5,initial_backoff=1s,multiplier=2,max_backoff=10m,jitter=0.2,max_elapsed=24h")
 	flags.StringVar(&f.catchUp, "catch-up", "", "latest, all or none, or policy=all,max=100,window=24h,grace=30s")
+	flags.StringSliceVar(&f.dependsOn, "depends-on", nil, "jobs whose success triggers this one, in place of --schedule: A,B")
 	flags.IntVar(&f.maxOutstanding, "max-outstanding", 0, "unfinished executions that the job may have at once (default 100)")
 }
 
@@ -50,7 +51,7 @@ func (f *jobFlags) fields(flags *pflag.FlagSet, stdin io.Reader) (map[string]any
 	out := map[string]any{}
 	for name, value := range map[string]any{
 		"description": f.description, "schedule": f.schedule, "time-zone": f.timing.zone, "seconds": f.timing.seconds,
-		"starts-at": f.timing.startsAt.orNull(), "ends-at": f.timing.endsAt.orNull(), "timeout": f.timeout.String(), "max-outstanding": f.maxOutstanding,
+		"starts-at": f.timing.startsAt.orNull(), "ends-at": f.timing.endsAt.orNull(), "timeout": f.timeout.String(), "max-outstanding": f.maxOutstanding, "depends-on": f.dependsOn,
 	} {
 		if flags.Changed(name) {
 			out[fieldOf(name)] = value
@@ -259,11 +260,12 @@ func newJobsCreate(a *app) *cobra.Command {
 		Use:   "create ID",
 		Short: "Register a job",
 		Example: `  belfry jobs create daily-report --schedule '0 6 * * 1-5' --time-zone Europe/Berlin --url https://example.com/report
+  belfry jobs create load --depends-on extract,clean --url https://example.com/load
   belfry jobs create once --schedule 2026-12-31T23:59:00Z --url https://example.com/hook --body @body.json --retry 3`,
 		Args: exactly("an id for the job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.schedule == "" || f.url == "" && f.actor == "" {
-				return usage("%s needs --schedule and --url, or --actor", cmd.CommandPath())
+			if f.schedule == "" && len(f.dependsOn) == 0 || f.url == "" && f.actor == "" {
+				return usage("%s needs --schedule or --depends-on, and --url or --actor", cmd.CommandPath())
 			}
 			fields, err := f.fields(cmd.Flags(), a.stdin)
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 type JobSpec struct {
 	Description    string            `json:"description,omitzero" doc:"Free text for people."`
 	Labels         map[string]string `json:"labels,omitempty" doc:"For selecting jobs in lists and bulk actions; at most 32."`
-	ScheduleExpr   string            `json:"schedule_expr" doc:"When it is due: cron with 5 fields (names, 7 = Sunday; 6 fields with seconds: true), a descriptor such as @daily, @every 10m, or one RFC 3339 instant."`
+	ScheduleExpr   string            `json:"schedule_expr,omitzero" doc:"When it is due; needed without depends_on: cron with 5 fields (names, 7 = Sunday; 6 fields with seconds: true), a descriptor such as @daily, @every 10m, or one RFC 3339 instant."`
 	Seconds        bool              `json:"seconds,omitzero" doc:"schedule_expr has six fields, the first one seconds."`
 	TimeZone       *string           `json:"time_zone,omitzero" doc:"IANA name, such as Europe/Berlin. Absent: UTC."`
 	DST            *DST              `json:"dst,omitzero" doc:"What a change of the clock does to fixed wall times."`
@@ -21,6 +21,7 @@ type JobSpec struct {
 	Retry          *Retry            `json:"retry,omitzero" doc:"How often and when a failed attempt is repeated."`
 	CatchUp        *CatchUp          `json:"catch_up,omitzero" doc:"Which of the slots missed in an outage run afterwards."`
 	MaxOutstanding *int              `json:"max_outstanding,omitzero" doc:"How many executions of this job may be unfinished at once. Default 100."`
+	DependsOn      []string          `json:"depends_on,omitempty" doc:"Jobs whose success triggers this one: once for each run in which all of them succeed. A schedule_expr is not evaluated then. At most 100, in chains of at most 100 jobs."`
 }
 
 // JobRequest is the body of POST and PUT, and a line of an import.
@@ -100,6 +101,7 @@ type Job struct {
 	NextRuns            []time.Time    `json:"next_runs,omitempty" doc:"The next 5 instants of the schedule, UTC. A paused job would run at them if it were resumed."`
 	NextRunsLocal       []string       `json:"next_runs_local,omitempty" doc:"The same in the job's zone, with offset."`
 	Warnings            []string       `json:"warnings,omitempty" doc:"What is allowed and may still not be meant."`
+	Dependents          []string       `json:"dependents,omitempty" doc:"Jobs that depend on this one, where one job is shown: it cannot be deleted without them."`
 	LastExecution       *LastExecution `json:"last_execution,omitzero"`
 	InFlight            int            `json:"in_flight,omitzero" doc:"Executions that are not decided yet."`
 	Counts              *Counts        `json:"counts,omitzero" doc:"Decided executions of this generation."`

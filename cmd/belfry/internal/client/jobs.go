@@ -17,6 +17,7 @@ type Change struct {
 	IfMatch      string // ETag that the job must have; "" is any
 	CreateOnly   bool   // PUT: refuse when the job exists
 	ValidateOnly bool   // check and answer, store nothing
+	Cascade      bool   // DELETE: with the jobs that depend on it
 }
 
 func (c Change) header(contentType string) http.Header {
@@ -34,8 +35,11 @@ func (c Change) header(contentType string) http.Header {
 }
 
 func (c Change) query() url.Values {
-	if c.ValidateOnly {
+	switch {
+	case c.ValidateOnly:
 		return url.Values{"validate_only": {"true"}}
+	case c.Cascade:
+		return url.Values{"cascade": {"true"}}
 	}
 	return nil
 }
@@ -80,8 +84,19 @@ func (c *Client) Get(ctx context.Context, id string) (Doc[api.Job], error) {
 
 // Delete removes a job.
 func (c *Client) Delete(ctx context.Context, id string, change Change) error {
-	_, err := c.do(ctx, call{method: http.MethodDelete, path: jobPath(id), header: change.header(""), changes: true})
+	_, err := c.do(ctx, call{method: http.MethodDelete, path: jobPath(id), header: change.header(""), query: change.query(), changes: true})
 	return err
+}
+
+// Graph reads what a job follows, and what follows it.
+func (c *Client) Graph(ctx context.Context, id string) (Doc[api.Graph], error) {
+	return one[api.Graph](c.do(ctx, call{method: http.MethodGet, path: jobPath(id) + "/graph"}))
+}
+
+// Mermaid reads the same as a flow chart.
+func (c *Client) Mermaid(ctx context.Context, id string) (string, error) {
+	a, err := c.do(ctx, call{method: http.MethodGet, path: jobPath(id) + "/graph", query: url.Values{"format": {"mermaid"}}})
+	return string(a.body), err
 }
 
 // Pause stops a job from being due.

@@ -18,10 +18,12 @@ import (
 	"github.com/belfry-scheduler/belfry/gateway/api"
 )
 
-// Job is one definition: the body of a request, and its id.
+// Job is one definition: the body of a request, its id, and the jobs that it
+// depends on.
 type Job struct {
-	ID   string
-	Body jsontext.Value
+	ID        string
+	DependsOn []string
+	Body      jsontext.Value
 }
 
 // Read takes a file apart. An error names the document.
@@ -63,6 +65,9 @@ func Request(raw jsontext.Value) (Job, error) {
 		if err := json.Unmarshal(id, &j.ID); err != nil {
 			return Job{}, errors.New("its job_id is not text")
 		}
+	}
+	if ids, ok := fields["depends_on"]; ok {
+		_ = json.Unmarshal(ids, &j.DependsOn) // what is no list of ids the server refuses
 	}
 	body, err := json.Marshal(fields, json.Deterministic(true))
 	j.Body = body
