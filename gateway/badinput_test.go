@@ -69,7 +69,7 @@ func TestFieldsOfLaterVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for field, location := range map[string]string{
-		`"depends_on":["a"]`: "body.depends_on", `"overlap":"skip"`: "body.overlap", `"overlap_queue":1`: "body.overlap_queue", `"rate_limit":{"per_second":1}`: "body.rate_limit",
+		`"overlap":"skip"`: "body.overlap", `"overlap_queue":1`: "body.overlap_queue", `"rate_limit":{"per_second":1}`: "body.rate_limit",
 		`"exclude":["2026-12-25"]`: "body.exclude", `"max_runs":3`: "body.max_runs", `"jitter":"5s"`: "body.jitter",
 	} {
 		if e := b.do("POST", "/v1/jobs", job_(field)).refused(location); !strings.Contains(e.Message, "not supported by this version") {

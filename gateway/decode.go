@@ -102,7 +102,7 @@ func syntaxError(body []byte, e *jsontext.SyntacticError) error {
 
 // later are names of the API that this version does not have.
 var later = map[string]bool{
-	"depends_on": true, "overlap": true, "overlap_queue": true, "rate_limit": true, "exclude": true,
+	"overlap": true, "overlap_queue": true, "rate_limit": true, "exclude": true,
 	"max_runs": true, "jitter": true, "target.queue": true, "target.nats": true,
 	"target.kafka": true, "target.key_lifetime": true, "target.http.signing_secret_ref": true, "key_lifetime": true,
 }
