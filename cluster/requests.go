@@ -211,12 +211,13 @@ func (q *question) belongs() bool {
 
 // repeatable tells whether a message that may have had effect may be sent again.
 // An owner remembers a command only if its id is keyed; then it answers a repeat
-// as it answered the first. What is no command is a question.
+// as it answered the first. What ends a lease does so once. What is no command is
+// a question, save a claim: a second one would be granted something else.
 func repeatable(msg proto.Message) bool {
 	switch m := msg.(type) {
 	case *belfryv1.Command:
-		return m.GetKeyed()
-	case *belfryv1.Commands:
+		return m.GetKeyed() || m.GetComplete() != nil || m.GetRelease() != nil
+	case *belfryv1.Commands, *belfryv1.Claim:
 		return false
 	}
 	return true

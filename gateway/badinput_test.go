@@ -77,7 +77,7 @@ func TestFieldsOfLaterVersions(t *testing.T) {
 		}
 	}
 	for target, location := range map[string]string{
-		`{"queue":"emails"}`: "body.target.queue", `{"nats":{}}`: "body.target.nats", `{"kafka":{}}`: "body.target.kafka",
+		`{"nats":{}}`: "body.target.nats", `{"kafka":{}}`: "body.target.kafka",
 		`{"http":{"url":"https://example.com","signing_secret_ref":"env://X"}}`: "body.target.http.signing_secret_ref",
 	} {
 		if e := b.do("POST", "/v1/jobs", `{"schedule_expr":"@daily","target":`+target+`}`).refused(location); !strings.Contains(e.Message, "not supported by this version") {

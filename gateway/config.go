@@ -12,6 +12,8 @@ import (
 
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
 // Owners reaches the actors that own partitions.
@@ -21,6 +23,14 @@ type Owners interface {
 	Ask(ctx context.Context, partition int32, msg proto.Message) (proto.Message, error)
 	// Partitions is the number of partitions of the cluster.
 	Partitions() int
+}
+
+// Queues brings outside workers to what waits for them.
+type Queues interface {
+	// Claim waits until something of a queue is granted, for wait at most; no grant:
+	// nothing came in time. When ctx ends it returns its error, or grants, which the
+	// caller must give back then.
+	Claim(ctx context.Context, claim *belfryv1.Claim, wait time.Duration) ([]*belfryv1.Grant, error)
 }
 
 // Store is what the gateway reads.
@@ -38,6 +48,8 @@ type Config struct {
 	Owners Owners
 	// Store answers reads.
 	Store Store
+	// Queues claims executions for outside workers. nil: claims are refused.
+	Queues Queues
 	// Cluster shows and moves the nodes. nil: this process is alone, and says so.
 	Cluster Cluster
 	// Policy says which addresses targets may have. Zero: public ones, https only.
@@ -80,6 +92,8 @@ type Limits struct {
 	InFlight int
 	// Streams is how many event streams may be open at once. 0: DefaultStreams.
 	Streams int
+	// Waiting is how many claims may wait for something to come. 0: DefaultWaiting.
+	Waiting int
 	// Imports is how many imports may be under way at once; each holds up to
 	// ImportWindow jobs in memory. 0: DefaultImports.
 	Imports int
@@ -111,6 +125,7 @@ const (
 	DefaultDepth        = 64
 	DefaultInFlight     = 1024
 	DefaultStreams      = 64
+	DefaultWaiting      = 4096
 	DefaultImports      = 4
 	DefaultPerSecond    = 2000
 	DefaultAsk          = 10 * time.Second
@@ -143,7 +158,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("gateway: Store is nil: reads need somewhere to go")
 	case !job.ValidPartitions(c.Owners.Partitions()):
 		return fmt.Errorf("gateway: Owners has %d partitions: a power of two from %d to %d", c.Owners.Partitions(), job.MinPartitions, job.MaxPartitions)
-	case l.Body < 0 || l.Depth < 0 || l.InFlight < 0 || l.Streams < 0 || l.Imports < 0 || l.ImportWindow < 0 || l.EventRing < 0:
+	case l.Body < 0 || l.Depth < 0 || l.InFlight < 0 || l.Streams < 0 || l.Waiting < 0 || l.Imports < 0 || l.ImportWindow < 0 || l.EventRing < 0:
 		return fmt.Errorf("gateway: Limits has a negative count: 0 for the default, or more")
 	case l.Ask < 0 || l.Describe < 0 || l.Heartbeat < 0 || l.Write < 0:
 		return fmt.Errorf("gateway: Limits has a negative duration: 0 for the default, or more")
@@ -184,6 +199,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.Depth, DefaultDepth)
 	orDefault(&l.InFlight, DefaultInFlight)
 	orDefault(&l.Streams, DefaultStreams)
+	orDefault(&l.Waiting, DefaultWaiting)
 	orDefault(&l.Imports, DefaultImports)
 	orDefault(&l.PerSecond, DefaultPerSecond)
 	orDefault(&l.Burst, max(1, int(2*l.PerSecond)))

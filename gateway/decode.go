@@ -103,7 +103,7 @@ func syntaxError(body []byte, e *jsontext.SyntacticError) error {
 // later are names of the API that this version does not have.
 var later = map[string]bool{
 	"overlap": true, "overlap_queue": true, "rate_limit": true, "exclude": true,
-	"max_runs": true, "jitter": true, "target.queue": true, "target.nats": true,
+	"max_runs": true, "jitter": true, "target.nats": true,
 	"target.kafka": true, "target.key_lifetime": true, "target.http.signing_secret_ref": true, "key_lifetime": true,
 }
 
@@ -162,7 +162,7 @@ func suggestion(path string) string {
 func fieldsOf(parent string) []string {
 	types := map[string]reflect.Type{
 		"": reflect.TypeFor[api.JobRequest](), "dst": reflect.TypeFor[api.DST](), "target": reflect.TypeFor[api.Target](),
-		"target.http": reflect.TypeFor[api.HTTPTarget](), "target.actor": reflect.TypeFor[api.ActorTarget](), "retry": reflect.TypeFor[api.Retry](), "catch_up": reflect.TypeFor[api.CatchUp](),
+		"target.http": reflect.TypeFor[api.HTTPTarget](), "target.actor": reflect.TypeFor[api.ActorTarget](), "target.queue": reflect.TypeFor[api.QueueTarget](), "retry": reflect.TypeFor[api.Retry](), "catch_up": reflect.TypeFor[api.CatchUp](),
 	}
 	t, ok := types[parent]
 	if !ok {

@@ -15,8 +15,12 @@ import (
 // eventBatch is how many events are written between two looks at the ring.
 const eventBatch = 256
 
-// Close ends the event streams, so that the server can shut down.
-func (g *Gateway) Close() { g.ring.close() }
+// Close ends the event streams and the claims that wait, so that the server can
+// shut down.
+func (g *Gateway) Close() {
+	g.close()
+	g.ring.close()
+}
 
 // watchEvents is GET /v1/events: server-sent events from now on, or from after
 // Last-Event-ID. A place that is not known gets `event: reset` first: some
@@ -135,6 +139,6 @@ func appendEvent(buf []byte, id string, e *belfryv1.Event) []byte {
 func viewEvent(e *belfryv1.Event) api.Event {
 	return api.Event{
 		Type: e.GetType(), JobID: e.GetJobId(), ExecutionID: e.GetExecutionId(), ScheduledFor: instant(e.GetScheduledFor()),
-		At: job.Instant(e.GetAt()), Attempt: int(e.GetAttempt()), LatenessMS: e.GetLatenessMs(), Reason: e.GetReason(), CatchUp: e.GetCatchUp(),
+		At: job.Instant(e.GetAt()), Attempt: int(e.GetAttempt()), LatenessMS: e.GetLatenessMs(), Reason: e.GetReason(), CatchUp: e.GetCatchUp(), Worker: e.GetWorker(),
 	}
 }

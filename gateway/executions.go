@@ -143,7 +143,7 @@ func (g *Gateway) addLive(ctx context.Context, s *stored, id string, out *api.Ex
 	g.askRunning(ctx, s, live[i:i+1])
 	out.Execution = viewExecution(live[i])
 	if e := out.Execution; e.Status == string(job.Running) && e.AsOf == nil {
-		out.Attempts = append(out.Attempts, api.Attempt{Attempt: e.AttemptCount, Outcome: string(job.Running), Due: e.Due, SentAt: e.SentAt})
+		out.Attempts = append(out.Attempts, api.Attempt{Attempt: e.AttemptCount, Outcome: string(job.Running), Due: e.Due, SentAt: e.SentAt, Worker: e.Worker})
 	}
 	return true
 }

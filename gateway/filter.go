@@ -97,11 +97,14 @@ func hasLabels(have, want map[string]string) bool {
 }
 
 // targets looks for the text in the URL as it is shown: a list must not tell
-// what a secret in it begins with. An actor is kind/identity.
+// what a secret in it begins with. An actor is kind/identity, a queue its name.
 func (f *filter) targets(s *belfryv1.JobSpec) bool {
 	shown := maskURL(s.GetTarget().GetHttp().GetUrl())
 	if a := s.GetTarget().GetActor(); a != nil {
 		shown = a.GetKind() + "/" + a.GetIdentity()
+	}
+	if q := s.GetTarget().GetQueue(); q != nil {
+		shown = q.GetName()
 	}
 	return strings.Contains(strings.ToLower(shown), strings.ToLower(f.Target))
 }

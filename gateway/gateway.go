@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -31,6 +32,8 @@ type Gateway struct {
 	origins    *http.CrossOriginProtection
 	requestTag string // of this process, in front of request ids
 	requests   atomic.Uint64
+	closing    context.Context // ends with Close
+	close      context.CancelFunc
 }
 
 // New makes a Gateway.
@@ -44,6 +47,7 @@ func New(cfg Config) (*Gateway, error) {
 		limits: newLimiter(cfg.Limits), schedules: newSchedules(),
 		ring: newRing(cfg.Limits.EventRing, newTag()), origins: http.NewCrossOriginProtection(), requestTag: newTag(),
 	}
+	g.closing, g.close = context.WithCancel(context.Background())
 	var err error
 	if g.metrics, err = newMetrics(cfg.Registry); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)

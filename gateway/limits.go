@@ -18,6 +18,7 @@ type limiter struct {
 	flying  atomic.Int64
 	streams atomic.Int64
 	imports atomic.Int64
+	waiting atomic.Int64
 	buckets buckets
 }
 
@@ -40,6 +41,8 @@ func (l *limiter) enter(r *http.Request, rt *route) (leave func(), err error) {
 	switch {
 	case rt.stream && rt.body != nil:
 		count, most = &l.imports, l.cfg.Imports
+	case rt.waits:
+		count, most = &l.waiting, l.cfg.Waiting
 	case rt.stream:
 		count, most = &l.streams, l.cfg.Streams
 	}

@@ -56,6 +56,11 @@ func sayMore(registry huma.Registry) {
 		Description: "An object, or a URL for short.",
 		OneOf:       []*huma.Schema{{Type: "string", Description: "The URL of an HTTP target."}, &object},
 	}
+	queue := *registry.Map()["QueueTarget"]
+	*registry.Map()["QueueTarget"] = huma.Schema{
+		Description: "An object, or the name for short.",
+		OneOf:       []*huma.Schema{{Type: "string", Description: "The name."}, &queue},
+	}
 	request := registry.Map()["JobRequest"]
 	request.Required = append(request.Required, "target")
 }

@@ -38,6 +38,8 @@ var status = map[string]int{
 	api.CodeConflict:       http.StatusConflict,
 	api.CodeWrongState:     http.StatusConflict,
 	api.CodeInFlight:       http.StatusConflict,
+	api.CodeLeaseLost:      http.StatusConflict,
+	api.CodeCancelled:      http.StatusConflict,
 	api.CodeFormatUnknown:  http.StatusConflict,
 	api.CodeFormatMoved:    http.StatusConflict,
 	api.CodePrecondition:   http.StatusPreconditionFailed,
@@ -68,6 +70,8 @@ var titles = map[string]string{
 	api.CodeConflict:       "The job changed meanwhile",
 	api.CodeWrongState:     "The job's state does not allow it",
 	api.CodeInFlight:       "The first request under this key is not answered yet",
+	api.CodeLeaseLost:      "The lease is over",
+	api.CodeCancelled:      "The execution was cancelled",
 	api.CodeFormatUnknown:  "Not every node knows the format",
 	api.CodeFormatMoved:    "The format was raised meanwhile",
 	api.CodePrecondition:   "The precondition does not hold",
@@ -217,6 +221,10 @@ func fromFailure(r *belfryv1.Refusal) *problem {
 		return refuse(api.CodeOwnerAway, "the partition of this job is changing its owner: repeat the request in a moment")
 	case belfryv1.Refusal_CODE_UNAVAILABLE:
 		return refuse(api.CodeStoreAway, "%s", orElse(r.GetMessage(), "the owner cannot commit now: repeat the request later"))
+	case belfryv1.Refusal_CODE_LEASE_LOST:
+		return refuse(api.CodeLeaseLost, "the lease is over (%s): nothing was changed. Stop the work, and claim again", orElse(r.GetMessage(), "it is not known"))
+	case belfryv1.Refusal_CODE_CANCELLED:
+		return refuse(api.CodeCancelled, "the execution was cancelled, and its lease is over: stop the work, and claim again")
 	case belfryv1.Refusal_CODE_STATE:
 		return refuse(api.CodeWrongState, "%s", orElse(r.GetMessage(), "the job's state does not allow it: read the job to see why"))
 	}

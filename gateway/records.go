@@ -17,6 +17,7 @@ func viewExecution(v *belfryv1.ExecutionView) api.Execution {
 		Status: v.GetStatus(), Reason: v.GetReason(), Trigger: v.GetTrigger(),
 		AttemptCount: int(v.GetAttempts()), UnknownAttempts: int(v.GetUnknownAttempts()),
 		Due: instant(v.GetDue()), SentAt: instant(v.GetSentAt()), FinishedAt: instant(v.GetFinishedAt()), NextAttemptAt: instant(v.GetNextAttemptAt()),
+		Worker: v.GetWorker(), LeaseExpiresAt: instant(v.GetLeaseExpiresAt()),
 		Error: v.GetLastError(), Generation: v.GetGeneration(), Revision: v.GetRevision(), AsOf: instant(v.GetAsOf()),
 	}
 	if listing.Decided(v.GetStatus()) && v.GetDue() != 0 && v.GetSentAt() != 0 {
@@ -42,7 +43,7 @@ func viewAttempt(row *persistence.HistoryRow) api.Attempt {
 	}
 	a.Outcome, a.Reason, a.Error, a.Output = rec.GetStatus(), rec.GetReason(), rec.GetError(), rec.GetOutput()
 	a.Due, a.SentAt, a.AnsweredAt = instant(rec.GetDue()), instant(rec.GetSentAt()), instant(rec.GetFinishedAt())
-	a.StatusCode, a.Node = int(rec.GetStatusCode()), rec.GetNode()
+	a.StatusCode, a.Node, a.Worker = int(rec.GetStatusCode()), rec.GetNode(), rec.GetWorker()
 	return a
 }
 

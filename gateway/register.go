@@ -246,25 +246,35 @@ func (n *notes) target(t *api.Target) job.Target {
 	if t == nil {
 		return job.Target{}
 	}
-	return job.Target{HTTP: n.http(t.HTTP), Actor: actorTarget(t.Actor)}
+	return job.Target{HTTP: n.http(t.HTTP), Actor: actorTarget(t.Actor), Queue: queueTarget(t.Queue)}
 }
 
-// actorTarget reads the payload as http's json, or as its body if it is a string.
 func actorTarget(a *api.ActorTarget) *job.ActorTarget {
 	if a == nil {
 		return nil
 	}
-	out := &job.ActorTarget{Kind: a.Kind, Identity: a.Identity}
+	return &job.ActorTarget{Kind: a.Kind, Identity: a.Identity, Payload: payloadOf(a.Payload)}
+}
+
+func queueTarget(q *api.QueueTarget) *job.QueueTarget {
+	if q == nil {
+		return nil
+	}
+	return &job.QueueTarget{Name: q.Name, Payload: payloadOf(q.Payload)}
+}
+
+// payloadOf reads a payload as http's json, or as its body if it is a string.
+func payloadOf(raw []byte) []byte {
 	var text string
-	switch payload := jsontext.Value(a.Payload).Clone(); {
+	switch payload := jsontext.Value(raw).Clone(); {
 	case len(payload) == 0 || payload.Kind() == 'n':
+		return nil
 	case payload.Kind() == '"' && lenient(payload, &text) == nil:
-		out.Payload = []byte(text)
+		return []byte(text)
 	default:
 		_ = payload.Compact() // it has been decoded: it is JSON
-		out.Payload = payload
+		return payload
 	}
-	return out
 }
 
 func (n *notes) http(h *api.HTTPTarget) *job.HTTPTarget {

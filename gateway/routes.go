@@ -23,6 +23,7 @@ type route struct {
 	answerType   string      // media type of the answer; default JSON
 	errors       []int       // statuses of problems, beside those that every route has
 	stream       bool        // lives long: counted apart
+	waits        bool        // until something comes: counted apart
 	vital        bool        // always admitted
 	handle       func(*call) error
 
@@ -71,7 +72,7 @@ func (g *Gateway) routes() []*route {
 	if g != nil && g.cfg.NodeOnly { // nil: the document is made without one
 		return g.nodeRoutes()
 	}
-	return slices.Concat(g.jobRoutes(), g.manyRoutes(), g.clusterRoutes(), g.nodeRoutes())
+	return slices.Concat(g.jobRoutes(), g.manyRoutes(), g.queueRoutes(), g.clusterRoutes(), g.nodeRoutes())
 }
 
 func (g *Gateway) jobRoutes() []*route {

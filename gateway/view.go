@@ -120,7 +120,9 @@ func revealSpec(s *belfryv1.JobSpec) api.JobSpec {
 func viewTarget(t job.Target) *api.Target {
 	switch {
 	case t.Actor != nil:
-		return &api.Target{Actor: viewActor(t.Actor)}
+		return &api.Target{Actor: &api.ActorTarget{Kind: t.Actor.Kind, Identity: t.Actor.Identity, Payload: viewPayload(t.Actor.Payload)}}
+	case t.Queue != nil:
+		return &api.Target{Queue: &api.QueueTarget{Name: t.Queue.Name, Payload: viewPayload(t.Queue.Payload)}}
 	case t.HTTP == nil:
 		return nil
 	}
@@ -136,17 +138,16 @@ func viewTarget(t job.Target) *api.Target {
 	return &api.Target{HTTP: h}
 }
 
-// viewActor shows a payload as the value that makes it again, byte for byte.
-func viewActor(a *job.ActorTarget) *api.ActorTarget {
-	out := &api.ActorTarget{Kind: a.Kind, Identity: a.Identity}
+// viewPayload shows a payload as the value that makes it again, byte for byte.
+func viewPayload(payload []byte) []byte {
 	switch {
-	case len(a.Payload) == 0:
-	case compactJSON(a.Payload) && a.Payload[0] != '"':
-		out.Payload = a.Payload
-	default:
-		out.Payload, _ = jsontext.AppendQuote(nil, a.Payload) // fails only for what is not UTF-8, and is replaced then
+	case len(payload) == 0:
+		return nil
+	case compactJSON(payload) && payload[0] != '"':
+		return payload
 	}
-	return out
+	text, _ := jsontext.AppendQuote(nil, payload) // fails only for what is not UTF-8, and is replaced then
+	return text
 }
 
 // isCompactJSON tells whether a body can be shown as json and comes back byte

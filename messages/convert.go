@@ -104,7 +104,7 @@ func FromTiming(t *belfryv1.Timing) job.Timing {
 }
 
 func target(t job.Target) *belfryv1.Target {
-	switch h, a := t.HTTP, t.Actor; {
+	switch h, a, q := t.HTTP, t.Actor, t.Queue; {
 	case h != nil:
 		return &belfryv1.Target{Kind: &belfryv1.Target_Http{Http: &belfryv1.HTTPTarget{
 			Method: h.Method, Url: h.URL, Headers: h.Headers, Body: h.Body, SigningSecretRef: h.SigningSecretRef,
@@ -113,17 +113,21 @@ func target(t job.Target) *belfryv1.Target {
 		return &belfryv1.Target{Kind: &belfryv1.Target_Actor{Actor: &belfryv1.ActorTarget{
 			Kind: a.Kind, Identity: a.Identity, Payload: a.Payload,
 		}}}
+	case q != nil:
+		return &belfryv1.Target{Kind: &belfryv1.Target_Queue{Queue: &belfryv1.QueueTarget{Name: q.Name, Payload: q.Payload}}}
 	}
 	return nil
 }
 
 // FromTarget converts a stored target to the domain.
 func FromTarget(t *belfryv1.Target) job.Target {
-	switch h, a := t.GetHttp(), t.GetActor(); {
+	switch h, a, q := t.GetHttp(), t.GetActor(), t.GetQueue(); {
 	case h != nil:
 		return job.Target{HTTP: &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody(), SigningSecretRef: h.GetSigningSecretRef()}}
 	case a != nil:
 		return job.Target{Actor: &job.ActorTarget{Kind: a.GetKind(), Identity: a.GetIdentity(), Payload: a.GetPayload()}}
+	case q != nil:
+		return job.Target{Queue: &job.QueueTarget{Name: q.GetName(), Payload: q.GetPayload()}}
 	}
 	return job.Target{}
 }

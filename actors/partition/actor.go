@@ -34,6 +34,7 @@ type Shell struct {
 	Alive   func() bool                                                                        // false: the node cannot be sure that it still owns anything, and no delivery is sent; nil: it always can
 	Stamp   func(WorkerID) int64                                                               // the worker's own newest stamp, for its deliveries; nil or 0: they need none
 	Publish func(*belfryv1.Event)
+	Hint    func(*belfryv1.Hint) // tells the broker of a queue; it may be lost. nil: nobody is told
 	Metrics *Metrics
 	Log     *slog.Logger
 }
@@ -171,6 +172,10 @@ func (o *owner) asked(ctx actor.Context) {
 		o.step(ctx, Described{Ref: o.ref(ctx), JobID: m.GetJobId()})
 	case *belfryv1.GetGraph:
 		o.step(ctx, Graphed{Ref: o.ref(ctx), Of: m.GetOf()})
+	case *belfryv1.Claim:
+		o.step(ctx, Claimed{Ref: o.ref(ctx), Claim: m})
+	case *belfryv1.Heartbeat:
+		o.step(ctx, Extended{Ref: o.ref(ctx), Heartbeat: m})
 	case *belfryv1.GetJob:
 		o.read(ctx, func(ctx context.Context) proto.Message { return o.getJob(ctx, m) })
 	case *belfryv1.ListExecutions:
@@ -196,6 +201,10 @@ func (o *owner) turnAway(ctx actor.Context) bool {
 			all.Answers = append(all.Answers, refuse(c))
 		}
 		answer = all
+	case *belfryv1.Heartbeat:
+		answer = refuse(&belfryv1.Command{})
+	case *belfryv1.Claim:
+		answer = &belfryv1.Answers{}
 	case *belfryv1.Describe, *belfryv1.GetGraph:
 		return true
 	default:
@@ -350,6 +359,10 @@ func (o *owner) carry(ctx actor.Context, effects []Effect) {
 			o.tell(ctx, e.To, &belfryv1.Inquire{Partition: o.part, Epoch: o.state.life})
 		case Acknowledge:
 			o.tell(ctx, e.To, &belfryv1.Acks{Deliveries: e.Refs})
+		case Hint:
+			if o.Hint != nil {
+				o.Hint(e.Hint)
+			}
 		case Publish:
 			o.Metrics.observe(e.Event)
 			o.Publish(e.Event)

@@ -60,6 +60,9 @@ func (s *State) check() error {
 	if err := s.checkLanes(); err != nil {
 		return err
 	}
+	if err := s.shelves.check(); err != nil {
+		return err
+	}
 	return s.queue.check()
 }
 
@@ -133,6 +136,34 @@ func (q *queue) check() error {
 	return nil
 }
 
+// has tells whether a flight is on a shelf.
+func (s *shelves) has(f *flight) bool {
+	if sh := s.of[f.queue()]; sh != nil && sh.byJob[f.job.id] != nil {
+		return slices.Contains(sh.byJob[f.job.id].flights, f)
+	}
+	return false
+}
+
+// check: each job of a shelf has one turn, and no shelf is empty.
+func (s *shelves) check() error {
+	for queue, sh := range s.of {
+		n := 0
+		for _, st := range sh.turns {
+			if sh.byJob[st.jobID] != st || !slices.IsSortedFunc(st.flights, inDueOrder) {
+				return fmt.Errorf("queue %q: job %q has a turn and no place, or is not in due order", queue, st.jobID)
+			}
+			n += len(st.flights)
+		}
+		if n != sh.n || n == 0 || len(sh.turns) != len(sh.byJob) {
+			return fmt.Errorf("queue %q: %d are counted, and %d jobs in %d turns have %d", queue, sh.n, len(sh.byJob), len(sh.turns), n)
+		}
+	}
+	if len(s.fresh) > 0 {
+		return fmt.Errorf("%d queues have not been hinted at", len(s.fresh))
+	}
+	return nil
+}
+
 func (c *change) check() error {
 	for _, r := range c.rows {
 		if r.JobID != c.id {
@@ -195,6 +226,14 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 		return fmt.Errorf("it waits for an adoption that is over")
 	case f.phase == queued && !s.inLane(f):
 		return fmt.Errorf("it is queued and in no lane")
+	case (f.phase == unclaimed) != s.shelves.has(f):
+		return fmt.Errorf("it is in phase %d and on a shelf: %t", f.phase, s.shelves.has(f))
+	case (f.phase == unclaimed || f.phase == leased) && !f.timer.Scheduled() && !s.yielding:
+		return fmt.Errorf("nothing ends its phase %d", f.phase)
+	case f.lease != nil && (!f.claimable() || f.phase != leased && f.phase != committing && f.phase != waiting):
+		return fmt.Errorf("it is under a lease in phase %d", f.phase)
+	case f.lease == nil && f.phase == leased:
+		return fmt.Errorf("it is leased to nobody")
 	case (f.phase == queued || f.tries > 0) && !named:
 		return fmt.Errorf("it is sent under an epoch that its row does not name")
 	}

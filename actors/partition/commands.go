@@ -81,7 +81,7 @@ func (s *State) command(cmd *belfryv1.Command) (*change, *belfryv1.Answer) {
 	if (j == nil || j.status == job.Deleted) && ofLinks(cmd) {
 		return s.linkless(cmd)
 	}
-	if cmd.GetRegister() == nil && (j == nil || j.status == job.Deleted) {
+	if cmd.GetRegister() == nil && (j == nil || j.status == job.Deleted && !underLease(cmd)) {
 		return s.refuse(belfryv1.Refusal_CODE_NOT_FOUND, "", "there is no job %q", id)
 	}
 	var c *change
@@ -112,8 +112,18 @@ func (s *State) act(j *jobRec, cmd *belfryv1.Command) (*change, *belfryv1.Answer
 		return s.detach(j, a.Detach)
 	case *belfryv1.Command_Notify:
 		return s.notified(j, a.Notify)
+	case *belfryv1.Command_Complete:
+		return s.complete(a.Complete)
+	case *belfryv1.Command_Release:
+		return s.giveUp(a.Release)
 	}
 	return s.refuse(belfryv1.Refusal_CODE_INVALID, "", "this node does not know what the command asks for: it is older than the one that sent it")
+}
+
+// underLease tells whether a command is about what a worker holds, which also the
+// end of its job leaves to it.
+func underLease(cmd *belfryv1.Command) bool {
+	return cmd.GetComplete() != nil || cmd.GetRelease() != nil
 }
 
 func refusal(command string, code belfryv1.Refusal_Code, field, format string, args ...any) *belfryv1.Answer {

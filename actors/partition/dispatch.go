@@ -330,6 +330,9 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 		ExecutionID: f.id, Number: int(f.attempt), Due: time.UnixMilli(f.due), EndedAt: time.UnixMilli(s.now),
 		Final: r.GetFinal() || r.GetGone(), RetryAfter: time.Duration(r.GetRetryAfterMs()) * time.Millisecond,
 	})
+	if f.lease != nil && r.GetOutcome() == belfryv1.Result_OUTCOME_UNKNOWN {
+		v.Reason += ": worker lost"
+	}
 	if !v.Retry {
 		s.bury(c, f, ending{reason: v.Reason, finished: r.GetFinishedAt(), last: line})
 		return
@@ -343,6 +346,7 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 	f.turn = 0
 	f.retryAt = v.RetryAt.UnixMilli()
 	f.epochs = []int64{s.life}
+	f.lease = nil
 	f.leave()
 	f.strays = false
 	f.lastError = s.shortError(f.job, r.GetError())

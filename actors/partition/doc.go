@@ -88,6 +88,27 @@
 // its job before is durable; one that was sent under a later epoch, never: that
 // owner waits for it.
 //
+// # Outside workers
+//
+// An execution whose target is a queue is delivered to nobody: it waits on a
+// shelf until a worker outside of the cluster claims it (package queue brings
+// both together). A lease says who has it, and it is in the row before the worker
+// hears of it:
+//
+//	due ──▶ unclaimed ──Claim──▶ row with lease durable ──▶ leased ──Complete──▶ decided
+//	          ▲    │                                         │ │ │
+//	          │    │ max_elapsed: dead letter                │ │ └─ Heartbeat: longer
+//	          │◀───┼──────────── Release, same number ───────┘ │
+//	          └────┼── next number ◀── ends unknown, durably ◀─┘ expired
+//
+// So nothing has to be found out after a takeover: what has no lease is with
+// nobody, and a lease holds. Its token is (epoch, number), and no other lease has
+// it; whoever comes with one that is over changes nothing. Heartbeats stay in
+// memory. Therefore a new owner gives every lease its full time again, and so does
+// an owner that stood still or whose clock was stepped. An attempt ends at the
+// job's timeout, however often its lease was extended. What is claimed is as good
+// as sent: delete leaves it to finish, and it keeps its revision.
+//
 // # After a takeover
 //
 // An entry names every epoch under which its attempt may have been sent. A new

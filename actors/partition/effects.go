@@ -54,6 +54,8 @@ type (
 		To   WorkerID
 		Refs []*belfryv1.DeliveryRef
 	}
+	// Hint tells the broker of a queue what waits unclaimed. It may be lost.
+	Hint struct{ Hint *belfryv1.Hint }
 	// Publish tells whoever watches.
 	Publish struct{ Event *belfryv1.Event }
 	// Expire drops the history of the days before.
@@ -77,6 +79,7 @@ func (Tell) effect()        {}
 func (Send) effect()        {}
 func (Inquire) effect()     {}
 func (Acknowledge) effect() {}
+func (Hint) effect()        {}
 func (Publish) effect()     {}
 func (Expire) effect()      {}
 func (Yielded) effect()     {}

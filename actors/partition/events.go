@@ -43,6 +43,17 @@ type (
 		Command string
 		Answer  *belfryv1.Answer
 	}
+	// Claimed asks for executions of a queue, for an outside worker; answered by
+	// Answers, with a Grant each, when they are durable.
+	Claimed struct {
+		Ref   Ref
+		Claim *belfryv1.Claim
+	}
+	// Extended is the heartbeat of an outside worker; answered at once.
+	Extended struct {
+		Ref       Ref
+		Heartbeat *belfryv1.Heartbeat
+	}
 
 	// Applied says that the batch in flight is durable.
 	Applied struct{ Fence persistence.Fence }
@@ -132,6 +143,8 @@ func (Asked) event()       {}
 func (Described) event()   {}
 func (Graphed) event()     {}
 func (Told) event()        {}
+func (Claimed) event()     {}
+func (Extended) event()    {}
 func (Applied) event()     {}
 func (Refused) event()     {}
 func (Unavailable) event() {}

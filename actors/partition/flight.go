@@ -22,6 +22,8 @@ const (
 	adopting                // due, perhaps with a worker that a former owner sent it to
 	queued                  // due, waits for a worker with a slot
 	sent                    // with a worker, as far as we know
+	unclaimed               // due, waits for an outside worker to claim it
+	leased                  // an outside worker has it, until its lease expires
 	judged                  // its result is decided and not durable yet
 )
 
@@ -61,6 +63,8 @@ type flight struct {
 	number    int64   // of the dispatch that carried it last
 	tries     int     // how often we sent it to that worker; 0: a former owner did
 	strays    bool    // a worker that was lost may have it from us as well
+
+	lease *lease // of the outside worker that has the current attempt; nil: none has
 }
 
 // sendAt is when the current attempt may be sent.
@@ -72,7 +76,7 @@ func (f *flight) sendAt() int64 {
 }
 
 // begun tells that a worker may have the current attempt just now.
-func (f *flight) begun() bool { return f.worker != nil || f.phase == adopting }
+func (f *flight) begun() bool { return f.worker != nil || f.lease != nil || f.phase == adopting }
 
 // ours tells that a worker may have got the current attempt from us.
 func (f *flight) ours() bool { return f.tries > 0 || f.strays }
@@ -86,7 +90,9 @@ func (f *flight) size() int {
 }
 
 // former tells that a former owner may have sent the current attempt.
-func (f *flight) former(life int64) bool { return len(f.epochs) > 0 && f.epochs[0] != life }
+func (f *flight) former(life int64) bool {
+	return !f.claimable() && len(f.epochs) > 0 && f.epochs[0] != life
+}
 
 // formers is how many former owners may have.
 func (f *flight) formers(life int64) int {
@@ -135,7 +141,7 @@ func (f *flight) stored() *belfryv1.InFlight {
 	m := &belfryv1.InFlight{
 		ScheduledFor: f.slot, Due: f.due, Revision: f.rev, Attempt: f.attempt, RetryAt: f.retryAt,
 		Epochs: f.epochs, LastError: f.lastError, ArmedAt: f.armed, UnknownAttempts: f.unknown, CatchUp: f.catchUp,
-		Run: f.run, Again: f.again,
+		Run: f.run, Again: f.again, Lease: f.lease.stored(),
 	}
 	switch f.kind {
 	case job.Manual:
@@ -155,6 +161,10 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 		job: j, gen: j.gen, id: messages.ExecutionID(j.id, j.gen, m), hash: m.GetHash(), slot: m.GetScheduledFor(), due: m.GetDue(), rev: m.GetRevision(), attempt: m.GetAttempt(),
 		retryAt: m.GetRetryAt(), epochs: m.GetEpochs(), lastError: m.GetLastError(), armed: m.GetArmedAt(),
 		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), run: m.GetRun(), again: m.GetAgain(), phase: waiting,
+		lease: restoredLease(m.GetLease()),
+	}
+	if f.lease != nil {
+		f.firstSent, f.sentNow = f.lease.granted, f.lease.granted
 	}
 	switch m.GetKind() {
 	case belfryv1.InFlight_KIND_MANUAL:
@@ -199,6 +209,9 @@ func (f *flight) commitWith(c *change) {
 func (s *State) drop(f *flight) {
 	s.unqueue(f)
 	s.wheel.Cancel(&f.timer)
+	if f.phase == unclaimed {
+		s.shelves.remove(f)
+	}
 	delete(s.running, f.id)
 	p := f.job.past
 	for i, other := range p.flights {
@@ -218,7 +231,7 @@ func (s *State) durable(f *flight, c *change) {
 	f.phase, f.owed = waiting, nil
 	switch {
 	case s.yielding:
-	case f.worker != nil || s.now >= f.sendAt():
+	case f.begun() || s.now >= f.sendAt():
 		s.becomeReady(f)
 	case !f.timer.Scheduled(): // it went off before, and the clock was stepped back
 		s.wheel.Schedule(&f.timer, f.sendAt())
@@ -228,7 +241,7 @@ func (s *State) durable(f *flight, c *change) {
 // flightDue is a flight's timer: it is to be sent, or soon; or its worker has not
 // said that it has it, or has not reported long after the timeout. The worker
 // knows what it holds: sending it the same delivery again begins nothing twice.
-// Or it has waited for a worker for too long.
+// Or it has waited for a worker for too long, or one that has claimed it is silent.
 func (s *State) flightDue(f *flight) {
 	switch {
 	case f.phase == waiting && s.now < f.sendAt():
@@ -236,8 +249,10 @@ func (s *State) flightDue(f *flight) {
 		s.wheel.Schedule(&f.timer, f.sendAt())
 	case f.phase == waiting || f.phase == sent:
 		s.becomeReady(f)
-	case f.phase == queued:
+	case f.phase == queued || f.phase == unclaimed:
 		s.guard(f.job.id, func() { s.expire(f) })
+	case f.phase == leased:
+		s.guard(f.job.id, func() { s.expireLease(f) })
 	}
 }
 
@@ -257,6 +272,10 @@ func (s *State) nameLife(f *flight) bool {
 func (s *State) becomeReady(f *flight) {
 	s.wheel.Cancel(&f.timer)
 	s.reach(f)
+	if f.claimable() {
+		s.offer(f)
+		return
+	}
 	if f.phase == waiting && s.maybeSent(f) {
 		s.awaitHolds(f)
 		return

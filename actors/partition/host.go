@@ -62,7 +62,8 @@ type Host struct {
 	drained []*actor.PID                       // who waits for the host to own nothing
 	timer   *time.Timer
 
-	stats []atomic.Pointer[Stats] // the system partition's are the last
+	stats  []atomic.Pointer[Stats] // the system partition's are the last
+	depths queuesShown
 }
 
 // ownership is a partition whose owner runs here.

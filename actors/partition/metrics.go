@@ -1,7 +1,10 @@
 package partition
 
 import (
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +25,8 @@ type Metrics struct {
 	commitRows    prometheus.Histogram
 	commitTime    prometheus.Histogram
 	jobPanics     prometheus.Counter
+	claims        prometheus.Counter
+	leaseExpired  prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -43,10 +48,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		fenceRefused:  counter("fence_refused_total", "Owners stopped because another holds the partition."),
 		inDoubt:       vec("in_doubt_total", "Batches in doubt that were settled, by verdict.", "verdict"),
 		jobPanics:     counter("job_panics_total", "Panics over the data of one job, which was marked as faulty."),
+		claims:        counter("claims_total", "Executions claimed by outside workers."),
+		leaseExpired:  counter("lease_expired_total", "Leases of outside workers that expired: each ended an attempt, and nobody knows how."),
 		commitRows:    hist("commit_rows", "Rows in a batch.", prometheus.ExponentialBuckets(1, 2, 10)),
 		commitTime:    hist("commit_duration_seconds", "Time a batch took.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 	}
-	reg.MustRegister(m.delay, m.executions, m.skipped, m.fenceAcquired, m.fenceRefused, m.inDoubt, m.commitRows, m.commitTime, m.jobPanics)
+	reg.MustRegister(m.delay, m.executions, m.skipped, m.fenceAcquired, m.fenceRefused, m.inDoubt, m.commitRows, m.commitTime, m.jobPanics, m.claims, m.leaseExpired)
 	return m
 }
 
@@ -57,12 +64,18 @@ func (m *Metrics) observe(e *belfryv1.Event) {
 		return
 	}
 	switch outcome {
-	case "retrying":
+	case "retrying", "released":
+		return
+	case "claimed":
+		m.claims.Inc()
+		return
+	case "lease_expired":
+		m.leaseExpired.Inc()
 		return
 	case "skipped", "missed":
 		m.skipped.WithLabelValues(reasonLabel(e.GetReason())).Inc()
 	case "succeeded", "failed":
-		if !e.GetCatchUp() {
+		if !e.GetCatchUp() && e.GetWorker() == "" { // how soon outside workers claim is not ours to measure
 			m.delay.Observe(float64(e.GetLatenessMs()) / 1000)
 		}
 	}
@@ -96,6 +109,7 @@ var (
 	ownedDesc   = prometheus.NewDesc("belfry_partitions_owned", "Partitions that this node owns.", nil, nil)
 	overdueDesc = prometheus.NewDesc("belfry_overdue_jobs", "Executions that are due and wait for a worker.", nil, nil)
 	oldestDesc  = prometheus.NewDesc("belfry_oldest_overdue_seconds", "Age of the oldest of them.", nil, nil)
+	queueDesc   = prometheus.NewDesc("belfry_queue_depth", "Executions that are due and that no outside worker has claimed, by queue.", []string{"queue"}, nil)
 	flightDesc  = prometheus.NewDesc("belfry_executions_in_flight", "Executions that are armed, waiting or running.", nil, nil)
 )
 
@@ -106,6 +120,7 @@ func (h *Host) Describe(ch chan<- *prometheus.Desc) {
 	ch <- overdueDesc
 	ch <- oldestDesc
 	ch <- flightDesc
+	ch <- queueDesc
 }
 
 // Collect implements prometheus.Collector: the sums over the partitions, at
@@ -122,11 +137,14 @@ func (h *Host) Collect(ch chan<- prometheus.Metric) {
 	gauge(overdueDesc, float64(total.Ready))
 	gauge(oldestDesc, total.OldestOverdue.Seconds())
 	gauge(flightDesc, float64(total.InFlight))
+	for queue, n := range h.depths.seen(total.Unclaimed) {
+		gauge(queueDesc, float64(n), queue)
+	}
 }
 
 // Totals sums the numbers of all partitions of the host.
 func (h *Host) Totals() Stats {
-	total := Stats{Jobs: map[job.Status]int{}}
+	total := Stats{Jobs: map[job.Status]int{}, Unclaimed: map[string]int{}}
 	for i := range h.stats {
 		st := h.stats[i].Load()
 		if st == nil {
@@ -135,10 +153,43 @@ func (h *Host) Totals() Stats {
 		for state, n := range st.Jobs {
 			total.Jobs[state] += n
 		}
+		for queue, n := range st.Unclaimed {
+			total.Unclaimed[queue] += n
+		}
 		total.InFlight += st.InFlight
 		total.Ready += st.Ready
 		total.Queued += st.Queued
 		total.OldestOverdue = max(total.OldestOverdue, st.OldestOverdue)
 	}
 	return total
+}
+
+// maxQueuesShown bounds the labels of queue_depth: names of queues are the users'.
+const maxQueuesShown = 1000
+
+// queuesShown are the queues whose depth was shown: one that has become empty is
+// shown as empty, and does not vanish.
+type queuesShown struct {
+	mu sync.Mutex
+	of map[string]bool
+}
+
+// seen adds to what waits the queues that were shown before, and leaves out those
+// that are too many.
+func (q *queuesShown) seen(depths map[string]int) map[string]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of == nil {
+		q.of = map[string]bool{}
+	}
+	for _, queue := range slices.Sorted(maps.Keys(depths)) {
+		if len(q.of) < maxQueuesShown {
+			q.of[queue] = true
+		}
+	}
+	out := make(map[string]int, len(q.of))
+	for queue := range q.of {
+		out[queue] = depths[queue]
+	}
+	return out
 }

@@ -25,6 +25,7 @@ type change struct {
 	bytes   int
 
 	acks      []ack
+	ended     string       // token of the lease that it ends as its worker asked
 	remembers []commandKey // commands whose answer becomes durable with it
 	hooks     []func()     // what goes on once it is durable
 }
@@ -252,6 +253,7 @@ func (s *State) reject(c *change, why string) {
 		a.answer = refusal(a.answer.GetCommandId(), belfryv1.Refusal_CODE_INVALID, "", "the store cannot take this job: %s", why)
 		s.answerDurable(a)
 	}
+	delete(s.leases.of, c.ended)
 	for _, a := range c.acks {
 		delete(s.deciding, keyOfResult(a.ref)) // reported again, and unwanted then
 	}

@@ -23,6 +23,9 @@ func (s *State) attemptLine(f *flight, r *belfryv1.Result) *attemptLine {
 		Generation: f.gen, Status: string(messages.Outcome(r.GetOutcome())), Due: f.due, SentAt: r.GetSentAt(), FinishedAt: r.GetFinishedAt(),
 		StatusCode: r.GetStatusCode(), Error: r.GetError(), Output: r.GetOutput(), Node: r.GetNode(), Revision: f.rev,
 	}}
+	if f.lease != nil {
+		l.record.Worker, l.record.Lease = f.lease.worker, f.lease.token()
+	}
 	if l.epoch == 0 {
 		l.epoch = s.life
 	}
@@ -37,6 +40,9 @@ func (l *attemptLine) write(c *change, f *flight) {
 // have been sent, save the delivery whose line is known. Our own epoch is among
 // them when we did send it.
 func (s *State) recordLost(c *change, f *flight, known *attemptLine) {
+	if f.claimable() {
+		return // it is sent to nobody: who has it is in its row
+	}
 	for _, epoch := range f.epochs {
 		reason := "sender lost"
 		switch {
@@ -71,7 +77,7 @@ func (s *State) end(c *change, f *flight, e ending) {
 	attempts, epoch := f.attempt, s.life
 	summary := &belfryv1.Record{
 		Generation: f.gen, Status: string(e.status), Reason: e.reason, Due: f.due, SentAt: f.firstSent, FinishedAt: e.finished,
-		UnknownAttempts: f.unknown, Error: f.lastError, Node: s.cfg.Node, Revision: f.rev, Trigger: f.trigger(),
+		UnknownAttempts: f.unknown, Error: f.lastError, Node: s.cfg.Node, Revision: f.rev, Trigger: f.trigger(), Worker: f.lease.holder(),
 	}
 	switch {
 	case e.last == nil:
@@ -81,6 +87,7 @@ func (s *State) end(c *change, f *flight, e ending) {
 		epoch = e.last.epoch
 		summary.Outcome, summary.StatusCode, summary.Output = e.last.record.GetStatus(), e.last.record.GetStatusCode(), e.last.record.GetOutput()
 		summary.Error, summary.Node = e.last.record.GetError(), e.last.record.GetNode()
+		summary.Lease = e.last.record.GetLease()
 	default:
 		e.last.write(c, f)
 	}
@@ -93,9 +100,12 @@ func (s *State) end(c *change, f *flight, e ending) {
 	}
 	c.publish(&belfryv1.Event{
 		Type: "execution." + string(e.status), JobId: j.id, ExecutionId: f.id, ScheduledFor: f.slot, At: s.now,
-		Attempt: attempts, LatenessMs: max(f.firstSent-f.due, 0), Reason: e.reason, CatchUp: f.catchUp,
+		Attempt: attempts, LatenessMs: max(f.firstSent-f.due, 0), Reason: e.reason, CatchUp: f.catchUp, Worker: f.lease.holder(),
 	})
 	s.announce(c, f, e.status)
+	if e.status == job.Cancelled {
+		s.leases.cancel(f.lease)
+	}
 	s.releaseSpec(c, f)
 	s.makeRoom(c, j)
 }

@@ -29,6 +29,9 @@ type script struct {
 	shown int
 	out   *Commit // while the store is slow: what it has not answered
 	asked []Ref   // commands without an answer
+
+	leases map[string]*belfryv1.Grant // of outside workers, as the script calls them
+	hinted int                        // hints that were shown
 }
 
 // run carries out one command.
@@ -81,6 +84,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "job":
 		return s.job(d.CmdArgs[0].Key)
 	}
+	if out, known := s.outside(t, d); known {
+		return out
+	}
 	t.Fatalf("unknown command %q", d.Cmd)
 	return ""
 }
@@ -95,6 +101,12 @@ func edits(t *testing.T, d *datadriven.TestData) func(*job.Spec) {
 			switch a.Key {
 			case "policy":
 				s.CatchUp.Policy = job.CatchUpPolicy(v)
+			case "queue":
+				s.Target = job.Target{Queue: &job.QueueTarget{Name: v, Payload: []byte("hello")}}
+			case "timeout":
+				s.Timeout = mustDuration(t, v)
+			case "elapsed":
+				s.Retry.MaxElapsed = mustDuration(t, v)
 			case "max":
 				s.CatchUp.Max = mustInt(t, v)
 			case "window":

@@ -75,6 +75,9 @@ type State struct {
 
 	acks []ack // to be given in this step
 
+	shelves shelves   // Invariant: exactly the unclaimed flights are on them.
+	leases  leaseEnds // that ended under this owner
+
 	workers    []*worker // live, in the order in which they are preferred
 	untold     int       // of them have not answered an Inquire
 	partial    bool      // there are more, not known yet
@@ -119,6 +122,8 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		lastNumber: fence.LastNumber,
 		running:    map[string]*flight{},
 		deciding:   map[resultKey]bool{},
+		shelves:    shelves{of: map[string]*shelf{}},
+		leases:     leaseEnds{of: map[string]leaseEnd{}},
 		asks:       map[Ref]*ask{},
 		wirings:    map[string]*wiring{},
 		errands:    map[string]*errand{},
@@ -158,6 +163,7 @@ func (s *State) Step(now time.Time, e Event) []Effect {
 		s.inquire()
 		s.endAdoption()
 		s.dispatch()
+		s.hint()
 		s.flush()
 		s.acknowledge()
 	}
@@ -176,6 +182,10 @@ func (s *State) take(e Event) {
 		s.graphed(e)
 	case Told:
 		s.told(e)
+	case Claimed:
+		s.claimed(e)
+	case Extended:
+		s.extended(e)
 	case Applied:
 		s.applied(e.Fence)
 	case Refused:
@@ -227,6 +237,7 @@ func (s *State) Wake() (time.Time, bool) {
 		by(s.wheel.Next())
 		by(s.adoption.till, !s.adoption.over)
 		by(s.wakeLanes())
+		by(s.shelves.hintAt, s.shelves.hintAt != 0)
 		for _, w := range s.workers {
 			by(w.asked+s.inquireEvery(), !w.told)
 			if s.lanes.n > 0 && !w.Draining {
@@ -248,13 +259,20 @@ func (s *State) rewind(back int64) {
 			l.holds[i].till -= back
 		}
 	}
+	if s.shelves.hintAt != 0 {
+		s.shelves.hintAt -= back
+	}
 	for _, w := range s.workers {
 		w.till -= back
 		w.asked -= back
 	}
 	for _, f := range s.running {
-		if f.phase == sent {
+		switch f.phase {
+		case sent:
 			s.wheel.Schedule(&f.timer, f.timer.At()-back)
+		case leased:
+			f.lease.granted -= back
+			s.setUntil(f, f.lease.until-back)
 		}
 	}
 	if b := s.queue.flying; b != nil {
@@ -282,6 +300,9 @@ func (s *State) tick(judge bool) {
 	}
 	for _, w := range s.workers {
 		w.blocked = w.blocked && s.now < w.till
+	}
+	if judge {
+		s.renewAll()
 	}
 	for {
 		t := s.wheel.Pop(s.now)
@@ -341,12 +362,13 @@ type Stats struct {
 	InFlight      int
 	Ready         int // due and waiting for a worker
 	OldestOverdue time.Duration
-	Queued        int // changes that the store does not have yet
+	Queued        int            // changes that the store does not have yet
+	Unclaimed     map[string]int // executions that wait for outside workers, by queue
 }
 
 // Stats counts what is there now.
 func (s *State) Stats(now time.Time) Stats {
-	st := Stats{Jobs: make(map[job.Status]int, len(s.counts)), InFlight: len(s.running), Ready: s.lanes.n, Queued: s.queue.lines.len()}
+	st := Stats{Jobs: make(map[job.Status]int, len(s.counts)), InFlight: len(s.running), Ready: s.lanes.n, Queued: s.queue.lines.len(), Unclaimed: s.shelves.depths()}
 	for k, v := range s.counts {
 		st.Jobs[k] = v
 	}

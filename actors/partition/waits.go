@@ -16,8 +16,8 @@ func (s *State) described(e Described) {
 	if j := s.jobs[e.JobID]; j != nil {
 		d.Dependents = j.edgesTo()
 		for _, f := range j.flights() {
-			if f.worker != nil {
-				d.Running = append(d.Running, &belfryv1.Description_Running{ExecutionId: f.id, Attempt: f.attempt, SentAt: f.sentNow})
+			if f.worker != nil || f.lease != nil {
+				d.Running = append(d.Running, f.running())
 			} else if why := s.whyWaiting(f); d.Waiting == "" {
 				d.Waiting = why
 			}
@@ -29,12 +29,23 @@ func (s *State) described(e Described) {
 	s.emit(Reply{To: e.Ref, Answer: d})
 }
 
+// running is a flight that a worker has, ours or an outside one.
+func (f *flight) running() *belfryv1.Description_Running {
+	r := &belfryv1.Description_Running{ExecutionId: f.id, Attempt: f.attempt, SentAt: f.sentNow}
+	if f.lease != nil {
+		r.Worker, r.LeaseExpiresAt = f.lease.worker, f.lease.until
+	}
+	return r
+}
+
 // whyWaiting says why a flight that is due is with no worker; "" when it is not
 // due or that takes no time.
 func (s *State) whyWaiting(f *flight) string {
 	switch {
 	case f.phase == adopting:
 		return "waiting: the workers are asked what they have of the former owner"
+	case f.phase == unclaimed:
+		return "waiting: no worker has claimed it from the queue " + f.queue()
 	case f.phase != queued:
 		return ""
 	case len(s.workers) == 0:

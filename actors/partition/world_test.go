@@ -40,6 +40,7 @@ type world struct {
 	held       []*belfryv1.Result
 	answers    map[Ref]proto.Message
 	events     []*belfryv1.Event
+	hints      []*belfryv1.Hint
 	nextRef    Ref
 	refuse     func(persistence.Batch) bool // the store cannot take its content
 	stalled    func(Commit)                 // told of commits that get no answer
@@ -199,6 +200,8 @@ func (w *world) carry(e Effect) {
 			w.t.Fatal("it yields twice")
 		}
 		w.yielded = &e.Fence
+	case Hint:
+		w.hints = append(w.hints, e.Hint)
 	case Publish:
 		w.events = append(w.events, e.Event)
 	case Stop:

@@ -25,10 +25,11 @@ var layers = map[string][]string{
 	"actors":           {"messages"},
 	"actors/partition": {"actors", "actors/wheel", "cluster", "persistence", "persistence/listing", "messages"},
 	"actors/execution": {"actors", "cluster", "messages"},
+	"actors/queue":     {"actors", "cluster", "messages"},
 	"gateway":          {"cluster", "persistence", "persistence/listing", "messages"},
 	"chaos/check":      {}, // it judges the others
 	"chaos":            {"chaos/check", "gateway", "messages", "cmd", "persistence"},
-	"cmd":              {"actors", "actors/partition", "actors/execution", "gateway", "cluster", "persistence", "persistence/embedded", "messages"},
+	"cmd":              {"actors", "actors/partition", "actors/execution", "actors/queue", "gateway", "cluster", "persistence", "persistence/embedded", "messages"},
 }
 
 func TestArrows(t *testing.T) {

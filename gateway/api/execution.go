@@ -22,6 +22,8 @@ type Execution struct {
 	Error           string     `json:"error,omitzero" doc:"Of the last failed attempt."`
 	Generation      int64      `json:"generation,omitzero"`
 	Revision        int64      `json:"revision,omitzero" doc:"The definition that it was armed with."`
+	Worker          string     `json:"worker,omitzero" doc:"The outside worker that has claimed it, or did last."`
+	LeaseExpiresAt  *time.Time `json:"lease_expires_at,omitzero" doc:"When the claim ends unless it is extended."`
 	Range           *Range     `json:"range,omitzero" doc:"This element stands for several slots."`
 	AsOf            *time.Time `json:"as_of,omitzero" doc:"The owner could not be asked: this is what was stored by this instant."`
 }
@@ -51,6 +53,7 @@ type Attempt struct {
 	Reason     string     `json:"reason,omitzero"`
 	Output     string     `json:"output,omitzero" doc:"The first bytes of the answer."`
 	Node       string     `json:"node,omitzero"`
+	Worker     string     `json:"worker,omitzero" doc:"The outside worker that had claimed it."`
 	Epoch      int64      `json:"epoch,omitzero"`
 }
 
@@ -64,5 +67,6 @@ type Event struct {
 	Attempt      int        `json:"attempt,omitzero"`
 	LatenessMS   int64      `json:"lateness_ms" doc:"First sent minus due; 0 where it has no meaning."`
 	Reason       string     `json:"reason,omitzero"`
+	Worker       string     `json:"worker,omitzero" doc:"The outside worker whose claim it is about."`
 	CatchUp      bool       `json:"catch_up,omitzero" doc:"Of a slot that was missed in an outage and ran afterwards."`
 }

@@ -17,7 +17,7 @@ type JobSpec struct {
 	StartsAt       *time.Time        `json:"starts_at,omitzero" doc:"Nothing is due before this instant. It is also the anchor of @every."`
 	EndsAt         *time.Time        `json:"ends_at,omitzero" doc:"Nothing is due at or after this instant."`
 	Target         *Target           `json:"target,omitzero" doc:"Where an execution goes."`
-	Timeout        *Duration         `json:"timeout,omitzero" doc:"Of one attempt, from dial to the last byte of the answer. Default 30s, at most 1h."`
+	Timeout        *Duration         `json:"timeout,omitzero" doc:"Of one attempt, from dial to the last byte of the answer: default 30s, at most 1h. Of a queue, from claim to completion: default 1h, at most 24h."`
 	Retry          *Retry            `json:"retry,omitzero" doc:"How often and when a failed attempt is repeated."`
 	CatchUp        *CatchUp          `json:"catch_up,omitzero" doc:"Which of the slots missed in an outage run afterwards."`
 	MaxOutstanding *int              `json:"max_outstanding,omitzero" doc:"How many executions of this job may be unfinished at once. Default 100."`
@@ -42,8 +42,9 @@ type DST struct {
 // Target is where executions go. A request may give a URL instead of the
 // object: "https://example.com/hook" is {"http": {"url": "https://example.com/hook"}}.
 type Target struct {
-	HTTP  *HTTPTarget  `json:"http,omitzero" doc:"An HTTP callback; 2xx is success. Not together with actor."`
-	Actor *ActorTarget `json:"actor,omitzero" doc:"An actor of a service in the cluster, which answers with success or failure. Not together with http."`
+	HTTP  *HTTPTarget  `json:"http,omitzero" doc:"An HTTP callback; 2xx is success."`
+	Actor *ActorTarget `json:"actor,omitzero" doc:"An actor of a service in the cluster, which answers with success or failure."`
+	Queue *QueueTarget `json:"queue,omitzero" doc:"A queue from which outside workers claim executions."`
 }
 
 // ActorTarget is one message an attempt.
@@ -51,6 +52,13 @@ type ActorTarget struct {
 	Kind     string          `json:"kind" doc:"Of the actor: 1 to 128 of A-Z a-z 0-9 . _ -. A service says which kinds it hosts."`
 	Identity string          `json:"identity" doc:"Of the actor among those of its kind: 1 to 128 of A-Z a-z 0-9 . _ -."`
 	Payload  json.RawMessage `json:"payload,omitempty" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
+}
+
+// QueueTarget is a queue: workers outside of the cluster claim executions from it
+// and say how they ended. A request may give the name alone.
+type QueueTarget struct {
+	Name    string          `json:"name" doc:"1 to 128 of A-Z a-z 0-9 . _ -."`
+	Payload json.RawMessage `json:"payload,omitempty" doc:"Given to the worker: a string is its text, any other JSON value is compact JSON; at most 64 KiB."`
 }
 
 // HTTPTarget is one request an attempt.

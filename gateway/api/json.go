@@ -24,3 +24,30 @@ func (t *Target) UnmarshalJSON(b []byte) error {
 	}
 	return json.Unmarshal(b, (*whole)(t))
 }
+
+// MarshalJSON writes the name alone when there is nothing else.
+func (q QueueTarget) MarshalJSON() ([]byte, error) {
+	if len(q.Payload) == 0 {
+		return json.Marshal(q.Name)
+	}
+	type whole QueueTarget
+	return json.Marshal(whole(q))
+}
+
+// UnmarshalJSONFrom reads a queue: the object, or its name for short.
+func (q *QueueTarget) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() == '"' {
+		return json.UnmarshalDecode(dec, &q.Name)
+	}
+	type plain QueueTarget
+	return json.UnmarshalDecode(dec, (*plain)(q))
+}
+
+// UnmarshalJSON is UnmarshalJSONFrom for encoding/json.
+func (q *QueueTarget) UnmarshalJSON(b []byte) error {
+	type whole QueueTarget
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &q.Name)
+	}
+	return json.Unmarshal(b, (*whole)(q))
+}

@@ -46,6 +46,8 @@ const (
 	CodeConflict       = "conflict"               // 409: the job changed meanwhile
 	CodeWrongState     = "wrong_state"            // 409: the job's state does not allow it
 	CodeInFlight       = "request_in_flight"      // 409 with Retry-After
+	CodeLeaseLost      = "lease_lost"             // 409: the lease of a claimed execution is over
+	CodeCancelled      = "execution_cancelled"    // 409: so is the lease
 	CodeFormatUnknown  = "format_not_known"       // 409: not every node knows the format; see errors
 	CodeFormatMoved    = "format_moved"           // 409: others raised the format meanwhile
 	CodePrecondition   = "precondition_failed"    // 412: If-Match or If-None-Match

@@ -16,7 +16,7 @@ type Spec struct {
 	Schedule Timing
 	Target   Target
 
-	Timeout        time.Duration // one attempt, from dial to the last byte of the answer
+	Timeout        time.Duration // one attempt, from dial to the last byte of the answer; of a queue, from claim to completion
 	Retry          RetryPolicy
 	CatchUp        CatchUp
 	MaxOutstanding int      // executions of this job that may be unfinished at once
@@ -71,6 +71,7 @@ const (
 type Target struct {
 	HTTP  *HTTPTarget
 	Actor *ActorTarget
+	Queue *QueueTarget
 }
 
 // HTTPTarget is a callback: one request per attempt, 2xx is success.
@@ -90,6 +91,13 @@ type ActorTarget struct {
 	Kind     string // of the actor: services say which they host
 	Identity string // of the actor among those of its kind
 	Payload  []byte
+}
+
+// QueueTarget is a queue: outside workers claim executions from it, and say how
+// they ended.
+type QueueTarget struct {
+	Name    string
+	Payload []byte
 }
 
 // RetryPolicy says how often and when a failed attempt is repeated. The pause
@@ -141,6 +149,7 @@ const (
 // Defaults of a Spec, as the API documents them.
 const (
 	DefaultTimeout        = 30 * time.Second
+	DefaultQueueTimeout   = time.Hour // a worker that is lost is found by its lease
 	DefaultMaxOutstanding = 100
 	DefaultMaxAttempts    = 5
 	DefaultInitialBackoff = time.Second
@@ -163,6 +172,9 @@ func (s Spec) Normalize() Spec {
 		t := *h
 		t.Method = "POST"
 		s.Target.HTTP = &t
+	}
+	if s.Target.Queue != nil {
+		orDefault(&s.Timeout, DefaultQueueTimeout)
 	}
 	orDefault(&s.Timeout, DefaultTimeout)
 	orDefault(&s.MaxOutstanding, DefaultMaxOutstanding)

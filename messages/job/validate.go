@@ -16,9 +16,10 @@ const (
 	MaxLabels         = 32
 	MaxLabelKey       = 63
 	MaxLabelValue     = 255
-	MaxBody           = 64 << 10 // of a request; also of the payload for an actor
-	MaxActorName      = 128      // of a kind or an identity
+	MaxBody           = 64 << 10 // of a request; also of the payload for an actor or a queue
+	MaxActorName      = 128      // of a kind or an identity; also of a queue
 	MaxTimeout        = time.Hour
+	MaxQueueTimeout   = 24 * time.Hour
 	MaxAttempts       = 50
 	MaxBackoffLimit   = 7 * 24 * time.Hour
 	MaxMultiplier     = 100
@@ -53,7 +54,7 @@ func (s Spec) ValidateCompiled(p AddressPolicy, schedule error) error {
 		v.merge("schedule_expr", schedule)
 	}
 	v.target(s.Target, p)
-	v.duration("timeout", s.Timeout, time.Millisecond, MaxTimeout)
+	v.duration("timeout", s.Timeout, time.Millisecond, s.Target.maxTimeout())
 	v.retry(s.Retry)
 	v.catchUp(s.CatchUp)
 	v.count("max_outstanding", s.MaxOutstanding, MaxOutstandingCap)
@@ -106,16 +107,54 @@ func (v *validation) labels(labels map[string]string) {
 
 func (v *validation) target(t Target, p AddressPolicy) {
 	switch {
-	case t.HTTP != nil && t.Actor != nil:
-		v.refuse("target", "http and actor are both given, and an execution goes to one target: leave one of the two out")
+	case t.kinds() > 1:
+		v.refuse("target", "an execution goes to one target, and more than one of http, actor and queue is given: leave all but one out")
 	case t.HTTP != nil:
 		v.http(t.HTTP, p)
 	case t.Actor != nil:
 		v.actor(t.Actor)
+	case t.Queue != nil:
+		v.queue(t.Queue)
 	default:
 		v.refuse("target", "a job needs a target, such as {\"http\": {\"url\": \"https://example.com/hook\"}}")
 	}
 }
+
+func (t Target) kinds() int {
+	n := 0
+	for _, given := range []bool{t.HTTP != nil, t.Actor != nil, t.Queue != nil} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
+func (t Target) maxTimeout() time.Duration {
+	if t.Queue != nil {
+		return MaxQueueTimeout
+	}
+	return MaxTimeout
+}
+
+func (v *validation) queue(q *QueueTarget) {
+	if !QueueName(q.Name) {
+		v.refuse("target.queue.name", "%s is not allowed: use 1 to %d of A-Z a-z 0-9 . _ -", shown(q.Name), MaxActorName)
+	}
+	v.payload("target.queue.payload", q.Payload, "worker")
+}
+
+func (v *validation) payload(field string, payload []byte, reader string) {
+	if len(payload) > MaxBody {
+		v.refuse(field, "it has %d bytes, and at most %d are allowed: let the %s fetch what is larger", len(payload), MaxBody, reader)
+	}
+	if !utf8.Valid(payload) {
+		v.refuse(field, "it is not valid UTF-8, and could not be shown: write other bytes as base64")
+	}
+}
+
+// QueueName tells whether a queue may have a name.
+func QueueName(name string) bool { return actorName(name) }
 
 func (v *validation) actor(a *ActorTarget) {
 	for _, name := range []struct{ field, text string }{{"target.actor.kind", a.Kind}, {"target.actor.identity", a.Identity}} {
@@ -123,12 +162,7 @@ func (v *validation) actor(a *ActorTarget) {
 			v.refuse(name.field, "%s is not allowed: use 1 to %d of A-Z a-z 0-9 . _ -", shown(name.text), MaxActorName)
 		}
 	}
-	if len(a.Payload) > MaxBody {
-		v.refuse("target.actor.payload", "it has %d bytes, and at most %d are allowed: let the actor fetch what is larger", len(a.Payload), MaxBody)
-	}
-	if !utf8.Valid(a.Payload) {
-		v.refuse("target.actor.payload", "it is not valid UTF-8, and could not be shown: write other bytes as base64")
-	}
+	v.payload("target.actor.payload", a.Payload, "actor")
 }
 
 func (v *validation) http(h *HTTPTarget, p AddressPolicy) {

@@ -153,6 +153,7 @@ func MarkRunning(page []*belfryv1.ExecutionView, d *belfryv1.Description, now ti
 			e.AsOf = at
 		case r != nil:
 			e.Status, e.Attempts, e.SentAt, e.NextAttemptAt = string(job.Running), r.GetAttempt(), r.GetSentAt(), 0
+			e.Worker, e.LeaseExpiresAt = r.GetWorker(), r.GetLeaseExpiresAt()
 		case e.GetReason() == "" && e.GetDue() <= at && e.GetNextAttemptAt() <= at: // its time has come
 			e.Reason = d.GetWaiting()
 		}

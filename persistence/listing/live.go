@@ -23,6 +23,7 @@ func FromHistory(row *persistence.HistoryRow) *belfryv1.ExecutionView {
 	e.Status, e.Reason, e.Trigger = rec.GetStatus(), rec.GetReason(), rec.GetTrigger()
 	e.Attempts, e.UnknownAttempts = rec.GetAttempts(), rec.GetUnknownAttempts()
 	e.Due, e.SentAt, e.FinishedAt = rec.GetDue(), rec.GetSentAt(), rec.GetFinishedAt()
+	e.Worker = rec.GetWorker()
 	e.LastError, e.Generation, e.Revision = rec.GetError(), rec.GetGeneration(), rec.GetRevision()
 	if rec.GetRange().GetCount() > 1 {
 		e.Range = rec.GetRange()
@@ -65,6 +66,10 @@ func inFlight(j *Job, f *belfryv1.InFlight) *belfryv1.ExecutionView {
 	}
 	if f.GetAttempt() > 1 || f.GetRetryAt() > 0 {
 		e.Status = string(job.Retrying)
+	}
+	if l := f.GetLease(); l != nil {
+		e.Status, e.Attempts, e.NextAttemptAt = string(job.Running), f.GetAttempt(), 0
+		e.SentAt, e.Worker = l.GetGrantedAt(), l.GetWorker()
 	}
 	return e
 }

@@ -84,6 +84,8 @@ const (
 	Refusal_CODE_NOT_OWNER   Refusal_Code = 8
 	Refusal_CODE_UNAVAILABLE Refusal_Code = 9  // the owner cannot commit now
 	Refusal_CODE_STATE       Refusal_Code = 10 // the job's state does not allow it
+	Refusal_CODE_LEASE_LOST  Refusal_Code = 50 // the lease is over, or never was
+	Refusal_CODE_CANCELLED   Refusal_Code = 51 // it is over because its execution was cancelled
 )
 
 // Enum value maps for Refusal_Code.
@@ -100,6 +102,8 @@ var (
 		8:  "CODE_NOT_OWNER",
 		9:  "CODE_UNAVAILABLE",
 		10: "CODE_STATE",
+		50: "CODE_LEASE_LOST",
+		51: "CODE_CANCELLED",
 	}
 	Refusal_Code_value = map[string]int32{
 		"CODE_UNSPECIFIED": 0,
@@ -113,6 +117,8 @@ var (
 		"CODE_NOT_OWNER":   8,
 		"CODE_UNAVAILABLE": 9,
 		"CODE_STATE":       10,
+		"CODE_LEASE_LOST":  50,
+		"CODE_CANCELLED":   51,
 	}
 )
 
@@ -163,6 +169,8 @@ type Command struct {
 	//	*Command_Attach
 	//	*Command_Detach
 	//	*Command_Notify
+	//	*Command_Complete
+	//	*Command_Release
 	Action        isCommand_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -314,6 +322,24 @@ func (x *Command) GetNotify() *Notify {
 	return nil
 }
 
+func (x *Command) GetComplete() *Complete {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Complete); ok {
+			return x.Complete
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRelease() *Release {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Release); ok {
+			return x.Release
+		}
+	}
+	return nil
+}
+
 type isCommand_Action interface {
 	isCommand_Action()
 }
@@ -354,6 +380,14 @@ type Command_Notify struct {
 	Notify *Notify `protobuf:"bytes,23,opt,name=notify,proto3,oneof"`
 }
 
+type Command_Complete struct {
+	Complete *Complete `protobuf:"bytes,30,opt,name=complete,proto3,oneof"`
+}
+
+type Command_Release struct {
+	Release *Release `protobuf:"bytes,31,opt,name=release,proto3,oneof"`
+}
+
 func (*Command_Register) isCommand_Action() {}
 
 func (*Command_Delete) isCommand_Action() {}
@@ -371,6 +405,10 @@ func (*Command_Attach) isCommand_Action() {}
 func (*Command_Detach) isCommand_Action() {}
 
 func (*Command_Notify) isCommand_Action() {}
+
+func (*Command_Complete) isCommand_Action() {}
+
+func (*Command_Release) isCommand_Action() {}
 
 // Register creates a job or replaces its spec.
 type Register struct {
@@ -690,6 +728,9 @@ type Answer struct {
 	//	*Answer_Refusal
 	//	*Answer_Taken
 	//	*Answer_Done
+	//	*Answer_Grant
+	//	*Answer_LeaseHeld
+	//	*Answer_LeaseOver
 	Outcome       isAnswer_Outcome `protobuf_oneof:"outcome"`
 	At            int64            `protobuf:"varint,6,opt,name=at,proto3" json:"at,omitempty"` // when the owner accepted it
 	Created       bool             `protobuf:"varint,7,opt,name=created,proto3" json:"created,omitempty"`
@@ -795,6 +836,33 @@ func (x *Answer) GetDone() *Done {
 	return nil
 }
 
+func (x *Answer) GetGrant() *Grant {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_Grant); ok {
+			return x.Grant
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetLeaseHeld() *LeaseHeld {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_LeaseHeld); ok {
+			return x.LeaseHeld
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetLeaseOver() *LeaseOver {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_LeaseOver); ok {
+			return x.LeaseOver
+		}
+	}
+	return nil
+}
+
 func (x *Answer) GetAt() int64 {
 	if x != nil {
 		return x.At
@@ -837,6 +905,18 @@ type Answer_Done struct {
 	Done *Done `protobuf:"bytes,36,opt,name=done,proto3,oneof"`
 }
 
+type Answer_Grant struct {
+	Grant *Grant `protobuf:"bytes,50,opt,name=grant,proto3,oneof"`
+}
+
+type Answer_LeaseHeld struct {
+	LeaseHeld *LeaseHeld `protobuf:"bytes,51,opt,name=lease_held,json=leaseHeld,proto3,oneof"`
+}
+
+type Answer_LeaseOver struct {
+	LeaseOver *LeaseOver `protobuf:"bytes,52,opt,name=lease_over,json=leaseOver,proto3,oneof"`
+}
+
 func (*Answer_Job) isAnswer_Outcome() {}
 
 func (*Answer_Execution) isAnswer_Outcome() {}
@@ -848,6 +928,12 @@ func (*Answer_Refusal) isAnswer_Outcome() {}
 func (*Answer_Taken) isAnswer_Outcome() {}
 
 func (*Answer_Done) isAnswer_Outcome() {}
+
+func (*Answer_Grant) isAnswer_Outcome() {}
+
+func (*Answer_LeaseHeld) isAnswer_Outcome() {}
+
+func (*Answer_LeaseOver) isAnswer_Outcome() {}
 
 // Job is a job as its owner sees it.
 type Job struct {
@@ -1519,6 +1605,8 @@ type ExecutionView struct {
 	LastError       string                 `protobuf:"bytes,15,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	AsOf            int64                  `protobuf:"varint,16,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`                                  // 0: as of now; else what runs could not be asked, and this is what the store said then
 	UnknownAttempts int32                  `protobuf:"varint,17,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"` // how many attempts ended without an answer
+	Worker          string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`                                           // outside worker that has claimed it, or did last
+	LeaseExpiresAt  int64                  `protobuf:"varint,51,opt,name=lease_expires_at,json=leaseExpiresAt,proto3" json:"lease_expires_at,omitempty"`  // 0: nobody holds it, or its owner was not asked
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1672,13 +1760,29 @@ func (x *ExecutionView) GetUnknownAttempts() int32 {
 	return 0
 }
 
+func (x *ExecutionView) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetLeaseExpiresAt() int64 {
+	if x != nil {
+		return x.LeaseExpiresAt
+	}
+	return 0
+}
+
 type Description_Running struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ExecutionId   string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
-	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	SentAt        int64                  `protobuf:"varint,3,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ExecutionId    string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
+	Attempt        int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	SentAt         int64                  `protobuf:"varint,3,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	Worker         string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"` // outside worker that has claimed it
+	LeaseExpiresAt int64                  `protobuf:"varint,51,opt,name=lease_expires_at,json=leaseExpiresAt,proto3" json:"lease_expires_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Description_Running) Reset() {
@@ -1732,11 +1836,25 @@ func (x *Description_Running) GetSentAt() int64 {
 	return 0
 }
 
+func (x *Description_Running) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Description_Running) GetLeaseExpiresAt() int64 {
+	if x != nil {
+		return x.LeaseExpiresAt
+	}
+	return 0
+}
+
 var File_belfry_v1_command_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x17belfry/v1/command.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\x1a\x13belfry/v1/job.proto\"\x94\x04\n" +
+	"\x17belfry/v1/command.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\x1a\x13belfry/v1/job.proto\x1a\x15belfry/v1/queue.proto\"\xf7\x04\n" +
 	"\aCommand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\x12\x15\n" +
@@ -1750,7 +1868,9 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\tset_edges\x18\x14 \x01(\v2\x13.belfry.v1.SetEdgesH\x00R\bsetEdges\x12+\n" +
 	"\x06attach\x18\x15 \x01(\v2\x11.belfry.v1.AttachH\x00R\x06attach\x12+\n" +
 	"\x06detach\x18\x16 \x01(\v2\x11.belfry.v1.DetachH\x00R\x06detach\x12+\n" +
-	"\x06notify\x18\x17 \x01(\v2\x11.belfry.v1.NotifyH\x00R\x06notifyB\b\n" +
+	"\x06notify\x18\x17 \x01(\v2\x11.belfry.v1.NotifyH\x00R\x06notify\x121\n" +
+	"\bcomplete\x18\x1e \x01(\v2\x13.belfry.v1.CompleteH\x00R\bcomplete\x12.\n" +
+	"\arelease\x18\x1f \x01(\v2\x12.belfry.v1.ReleaseH\x00R\areleaseB\b\n" +
 	"\x06action\"\x88\x02\n" +
 	"\bRegister\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\x12,\n" +
@@ -1777,7 +1897,7 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\x06Resume\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x19\n" +
 	"\bcatch_up\x18\x02 \x01(\bR\acatchUp\"\t\n" +
-	"\aTrigger\"\xe7\x02\n" +
+	"\aTrigger\"\xff\x03\n" +
 	"\x06Answer\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\"\n" +
@@ -1786,7 +1906,12 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\adeleted\x18\x04 \x01(\v2\x12.belfry.v1.DeletedH\x00R\adeleted\x12.\n" +
 	"\arefusal\x18\x05 \x01(\v2\x12.belfry.v1.RefusalH\x00R\arefusal\x12(\n" +
 	"\x05taken\x18# \x01(\v2\x10.belfry.v1.TakenH\x00R\x05taken\x12%\n" +
-	"\x04done\x18$ \x01(\v2\x0f.belfry.v1.DoneH\x00R\x04done\x12\x0e\n" +
+	"\x04done\x18$ \x01(\v2\x0f.belfry.v1.DoneH\x00R\x04done\x12(\n" +
+	"\x05grant\x182 \x01(\v2\x10.belfry.v1.GrantH\x00R\x05grant\x125\n" +
+	"\n" +
+	"lease_held\x183 \x01(\v2\x14.belfry.v1.LeaseHeldH\x00R\tleaseHeld\x125\n" +
+	"\n" +
+	"lease_over\x184 \x01(\v2\x14.belfry.v1.LeaseOverH\x00R\tleaseOver\x12\x0e\n" +
 	"\x02at\x18\x06 \x01(\x03R\x02at\x12\x18\n" +
 	"\acreated\x18\a \x01(\bR\acreatedB\t\n" +
 	"\aoutcome\"\xa2\x01\n" +
@@ -1799,11 +1924,11 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\tExecution\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12#\n" +
 	"\rscheduled_for\x18\x02 \x01(\x03R\fscheduledFor\"\t\n" +
-	"\aDeleted\"\xc1\x02\n" +
+	"\aDeleted\"\xea\x02\n" +
 	"\aRefusal\x12+\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x17.belfry.v1.Refusal.CodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
-	"\x05field\x18\x03 \x01(\tR\x05field\"\xd8\x01\n" +
+	"\x05field\x18\x03 \x01(\tR\x05field\"\x81\x02\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCODE_NOT_FOUND\x10\x01\x12\x0f\n" +
@@ -1817,23 +1942,27 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\x10CODE_UNAVAILABLE\x10\t\x12\x0e\n" +
 	"\n" +
 	"CODE_STATE\x10\n" +
-	"\":\n" +
+	"\x12\x13\n" +
+	"\x0fCODE_LEASE_LOST\x102\x12\x12\n" +
+	"\x0eCODE_CANCELLED\x103\":\n" +
 	"\bCommands\x12.\n" +
 	"\bcommands\x18\x01 \x03(\v2\x12.belfry.v1.CommandR\bcommands\"6\n" +
 	"\aAnswers\x12+\n" +
 	"\aanswers\x18\x01 \x03(\v2\x11.belfry.v1.AnswerR\aanswers\"!\n" +
 	"\bDescribe\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"\xc9\x02\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"\x8c\x03\n" +
 	"\vDescription\x128\n" +
 	"\arunning\x18\x01 \x03(\v2\x1e.belfry.v1.Description.RunningR\arunning\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\tR\awaiting\x12F\n" +
 	"\n" +
 	"dependents\x18# \x03(\v2&.belfry.v1.Description.DependentsEntryR\n" +
-	"dependents\x1a_\n" +
+	"dependents\x1a\xa1\x01\n" +
 	"\aRunning\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x17\n" +
-	"\asent_at\x18\x03 \x01(\x03R\x06sentAt\x1a=\n" +
+	"\asent_at\x18\x03 \x01(\x03R\x06sentAt\x12\x16\n" +
+	"\x06worker\x182 \x01(\tR\x06worker\x12(\n" +
+	"\x10lease_expires_at\x183 \x01(\x03R\x0eleaseExpiresAt\x1a=\n" +
 	"\x0fDependentsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x1f\n" +
@@ -1852,7 +1981,7 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"executions\x18\x01 \x03(\v2\x18.belfry.v1.ExecutionViewR\n" +
 	"executions\x12$\n" +
 	"\x04next\x18\x02 \x01(\v2\x10.belfry.v1.PlaceR\x04next\x12,\n" +
-	"\arefusal\x18\x03 \x01(\v2\x12.belfry.v1.RefusalR\arefusal\"\x8f\x04\n" +
+	"\arefusal\x18\x03 \x01(\v2\x12.belfry.v1.RefusalR\arefusal\"\xd1\x04\n" +
 	"\rExecutionView\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12#\n" +
@@ -1875,7 +2004,9 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\x0f \x01(\tR\tlastError\x12\x13\n" +
 	"\x05as_of\x18\x10 \x01(\x03R\x04asOf\x12)\n" +
-	"\x10unknown_attempts\x18\x11 \x01(\x05R\x0funknownAttemptsB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
+	"\x10unknown_attempts\x18\x11 \x01(\x05R\x0funknownAttempts\x12\x16\n" +
+	"\x06worker\x182 \x01(\tR\x06worker\x12(\n" +
+	"\x10lease_expires_at\x183 \x01(\x03R\x0eleaseExpiresAtB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
 
 var (
 	file_belfry_v1_command_proto_rawDescOnce sync.Once
@@ -1922,11 +2053,16 @@ var file_belfry_v1_command_proto_goTypes = []any{
 	(*Attach)(nil),              // 27: belfry.v1.Attach
 	(*Detach)(nil),              // 28: belfry.v1.Detach
 	(*Notify)(nil),              // 29: belfry.v1.Notify
-	(*JobSpec)(nil),             // 30: belfry.v1.JobSpec
-	(*Taken)(nil),               // 31: belfry.v1.Taken
-	(*Done)(nil),                // 32: belfry.v1.Done
-	(*JobState)(nil),            // 33: belfry.v1.JobState
-	(*SlotRange)(nil),           // 34: belfry.v1.SlotRange
+	(*Complete)(nil),            // 30: belfry.v1.Complete
+	(*Release)(nil),             // 31: belfry.v1.Release
+	(*JobSpec)(nil),             // 32: belfry.v1.JobSpec
+	(*Taken)(nil),               // 33: belfry.v1.Taken
+	(*Done)(nil),                // 34: belfry.v1.Done
+	(*Grant)(nil),               // 35: belfry.v1.Grant
+	(*LeaseHeld)(nil),           // 36: belfry.v1.LeaseHeld
+	(*LeaseOver)(nil),           // 37: belfry.v1.LeaseOver
+	(*JobState)(nil),            // 38: belfry.v1.JobState
+	(*SlotRange)(nil),           // 39: belfry.v1.SlotRange
 }
 var file_belfry_v1_command_proto_depIdxs = []int32{
 	3,  // 0: belfry.v1.Command.register:type_name -> belfry.v1.Register
@@ -1938,33 +2074,38 @@ var file_belfry_v1_command_proto_depIdxs = []int32{
 	27, // 6: belfry.v1.Command.attach:type_name -> belfry.v1.Attach
 	28, // 7: belfry.v1.Command.detach:type_name -> belfry.v1.Detach
 	29, // 8: belfry.v1.Command.notify:type_name -> belfry.v1.Notify
-	30, // 9: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
-	0,  // 10: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
-	4,  // 11: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
-	23, // 12: belfry.v1.Delete.without:type_name -> belfry.v1.Delete.WithoutEntry
-	10, // 13: belfry.v1.Answer.job:type_name -> belfry.v1.Job
-	11, // 14: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
-	12, // 15: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
-	13, // 16: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
-	31, // 17: belfry.v1.Answer.taken:type_name -> belfry.v1.Taken
-	32, // 18: belfry.v1.Answer.done:type_name -> belfry.v1.Done
-	30, // 19: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
-	33, // 20: belfry.v1.Job.state:type_name -> belfry.v1.JobState
-	1,  // 21: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
-	2,  // 22: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
-	9,  // 23: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
-	24, // 24: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
-	25, // 25: belfry.v1.Description.dependents:type_name -> belfry.v1.Description.DependentsEntry
-	20, // 26: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
-	22, // 27: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
-	20, // 28: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
-	13, // 29: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
-	34, // 30: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	30, // 9: belfry.v1.Command.complete:type_name -> belfry.v1.Complete
+	31, // 10: belfry.v1.Command.release:type_name -> belfry.v1.Release
+	32, // 11: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
+	0,  // 12: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
+	4,  // 13: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
+	23, // 14: belfry.v1.Delete.without:type_name -> belfry.v1.Delete.WithoutEntry
+	10, // 15: belfry.v1.Answer.job:type_name -> belfry.v1.Job
+	11, // 16: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
+	12, // 17: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
+	13, // 18: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
+	33, // 19: belfry.v1.Answer.taken:type_name -> belfry.v1.Taken
+	34, // 20: belfry.v1.Answer.done:type_name -> belfry.v1.Done
+	35, // 21: belfry.v1.Answer.grant:type_name -> belfry.v1.Grant
+	36, // 22: belfry.v1.Answer.lease_held:type_name -> belfry.v1.LeaseHeld
+	37, // 23: belfry.v1.Answer.lease_over:type_name -> belfry.v1.LeaseOver
+	32, // 24: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
+	38, // 25: belfry.v1.Job.state:type_name -> belfry.v1.JobState
+	1,  // 26: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
+	2,  // 27: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
+	9,  // 28: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
+	24, // 29: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
+	25, // 30: belfry.v1.Description.dependents:type_name -> belfry.v1.Description.DependentsEntry
+	20, // 31: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
+	22, // 32: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
+	20, // 33: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
+	13, // 34: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
+	39, // 35: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_command_proto_init() }
@@ -1974,6 +2115,7 @@ func file_belfry_v1_command_proto_init() {
 	}
 	file_belfry_v1_dependency_proto_init()
 	file_belfry_v1_job_proto_init()
+	file_belfry_v1_queue_proto_init()
 	file_belfry_v1_command_proto_msgTypes[0].OneofWrappers = []any{
 		(*Command_Register)(nil),
 		(*Command_Delete)(nil),
@@ -1984,6 +2126,8 @@ func file_belfry_v1_command_proto_init() {
 		(*Command_Attach)(nil),
 		(*Command_Detach)(nil),
 		(*Command_Notify)(nil),
+		(*Command_Complete)(nil),
+		(*Command_Release)(nil),
 	}
 	file_belfry_v1_command_proto_msgTypes[7].OneofWrappers = []any{
 		(*Answer_Job)(nil),
@@ -1992,6 +2136,9 @@ func file_belfry_v1_command_proto_init() {
 		(*Answer_Refusal)(nil),
 		(*Answer_Taken)(nil),
 		(*Answer_Done)(nil),
+		(*Answer_Grant)(nil),
+		(*Answer_LeaseHeld)(nil),
+		(*Answer_LeaseOver)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

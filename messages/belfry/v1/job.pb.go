@@ -118,7 +118,7 @@ func (x CatchUp_Policy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CatchUp_Policy.Descriptor instead.
 func (CatchUp_Policy) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7, 0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type InFlight_Kind int32
@@ -167,7 +167,7 @@ func (x InFlight_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InFlight_Kind.Descriptor instead.
 func (InFlight_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9, 0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // JobSpec is a registration as the user made it, every default written out.
@@ -454,6 +454,7 @@ type Target struct {
 	//
 	//	*Target_Http
 	//	*Target_Actor
+	//	*Target_Queue
 	Kind          isTarget_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -514,6 +515,15 @@ func (x *Target) GetActor() *ActorTarget {
 	return nil
 }
 
+func (x *Target) GetQueue() *QueueTarget {
+	if x != nil {
+		if x, ok := x.Kind.(*Target_Queue); ok {
+			return x.Queue
+		}
+	}
+	return nil
+}
+
 type isTarget_Kind interface {
 	isTarget_Kind()
 }
@@ -526,9 +536,15 @@ type Target_Actor struct {
 	Actor *ActorTarget `protobuf:"bytes,2,opt,name=actor,proto3,oneof"`
 }
 
+type Target_Queue struct {
+	Queue *QueueTarget `protobuf:"bytes,3,opt,name=queue,proto3,oneof"`
+}
+
 func (*Target_Http) isTarget_Kind() {}
 
 func (*Target_Actor) isTarget_Kind() {}
+
+func (*Target_Queue) isTarget_Kind() {}
 
 // ActorTarget is an actor of a service in the cluster.
 type ActorTarget struct {
@@ -591,6 +607,59 @@ func (x *ActorTarget) GetPayload() []byte {
 	return nil
 }
 
+// QueueTarget is a queue that outside workers claim executions from.
+type QueueTarget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueTarget) Reset() {
+	*x = QueueTarget{}
+	mi := &file_belfry_v1_job_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueTarget) ProtoMessage() {}
+
+func (x *QueueTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_job_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueTarget.ProtoReflect.Descriptor instead.
+func (*QueueTarget) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *QueueTarget) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *QueueTarget) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
 type HTTPTarget struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Method           string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
@@ -604,7 +673,7 @@ type HTTPTarget struct {
 
 func (x *HTTPTarget) Reset() {
 	*x = HTTPTarget{}
-	mi := &file_belfry_v1_job_proto_msgTypes[5]
+	mi := &file_belfry_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +685,7 @@ func (x *HTTPTarget) String() string {
 func (*HTTPTarget) ProtoMessage() {}
 
 func (x *HTTPTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[5]
+	mi := &file_belfry_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +698,7 @@ func (x *HTTPTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPTarget.ProtoReflect.Descriptor instead.
 func (*HTTPTarget) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HTTPTarget) GetMethod() string {
@@ -681,7 +750,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	mi := &file_belfry_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +762,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	mi := &file_belfry_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +775,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -763,7 +832,7 @@ type CatchUp struct {
 
 func (x *CatchUp) Reset() {
 	*x = CatchUp{}
-	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	mi := &file_belfry_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +844,7 @@ func (x *CatchUp) String() string {
 func (*CatchUp) ProtoMessage() {}
 
 func (x *CatchUp) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	mi := &file_belfry_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +857,7 @@ func (x *CatchUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUp.ProtoReflect.Descriptor instead.
 func (*CatchUp) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CatchUp) GetPolicy() CatchUp_Policy {
@@ -850,7 +919,7 @@ type JobState struct {
 
 func (x *JobState) Reset() {
 	*x = JobState{}
-	mi := &file_belfry_v1_job_proto_msgTypes[8]
+	mi := &file_belfry_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +931,7 @@ func (x *JobState) String() string {
 func (*JobState) ProtoMessage() {}
 
 func (x *JobState) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[8]
+	mi := &file_belfry_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +944,7 @@ func (x *JobState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobState.ProtoReflect.Descriptor instead.
 func (*JobState) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JobState) GetGeneration() int64 {
@@ -1043,13 +1112,14 @@ type InFlight struct {
 	Hash            string                 `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`                                               // of the command that asked for it; with the slot it makes the id of a manual one
 	Run             *Run                   `protobuf:"bytes,25,opt,name=run,proto3" json:"run,omitempty"`                                                 // absent: it is the first of its own
 	Again           bool                   `protobuf:"varint,26,opt,name=again,proto3" json:"again,omitempty"`                                            // its dependents were told an outcome of this run before
+	Lease           *Lease                 `protobuf:"bytes,20,opt,name=lease,proto3" json:"lease,omitempty"`                                             // of the outside worker that has the current attempt; absent: none has
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *InFlight) Reset() {
 	*x = InFlight{}
-	mi := &file_belfry_v1_job_proto_msgTypes[9]
+	mi := &file_belfry_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1131,7 @@ func (x *InFlight) String() string {
 func (*InFlight) ProtoMessage() {}
 
 func (x *InFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[9]
+	mi := &file_belfry_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1144,7 @@ func (x *InFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlight.ProtoReflect.Descriptor instead.
 func (*InFlight) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *InFlight) GetKind() InFlight_Kind {
@@ -1182,6 +1252,91 @@ func (x *InFlight) GetAgain() bool {
 	return false
 }
 
+func (x *InFlight) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// Lease is an outside worker's hold on an attempt. Until when is in the owner's
+// memory: a new owner gives it its full time again.
+type Lease struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // with number its token: no two leases of a partition have the same, and later ones are higher
+	Number        int64                  `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	DurationMs    int64                  `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	GrantedAt     int64                  `protobuf:"varint,5,opt,name=granted_at,json=grantedAt,proto3" json:"granted_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lease) Reset() {
+	*x = Lease{}
+	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lease) ProtoMessage() {}
+
+func (x *Lease) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lease.ProtoReflect.Descriptor instead.
+func (*Lease) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Lease) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Lease) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Lease) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Lease) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *Lease) GetGrantedAt() int64 {
+	if x != nil {
+		return x.GrantedAt
+	}
+	return 0
+}
+
 // SlotRange is a run of consecutive slots with one fate.
 type SlotRange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1196,7 +1351,7 @@ type SlotRange struct {
 
 func (x *SlotRange) Reset() {
 	*x = SlotRange{}
-	mi := &file_belfry_v1_job_proto_msgTypes[10]
+	mi := &file_belfry_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1363,7 @@ func (x *SlotRange) String() string {
 func (*SlotRange) ProtoMessage() {}
 
 func (x *SlotRange) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[10]
+	mi := &file_belfry_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1376,7 @@ func (x *SlotRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRange.ProtoReflect.Descriptor instead.
 func (*SlotRange) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SlotRange) GetFirst() int64 {
@@ -1269,7 +1424,7 @@ type CatchUpRun struct {
 
 func (x *CatchUpRun) Reset() {
 	*x = CatchUpRun{}
-	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	mi := &file_belfry_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1436,7 @@ func (x *CatchUpRun) String() string {
 func (*CatchUpRun) ProtoMessage() {}
 
 func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	mi := &file_belfry_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1449,7 @@ func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUpRun.ProtoReflect.Descriptor instead.
 func (*CatchUpRun) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CatchUpRun) GetNext() int64 {
@@ -1323,7 +1478,7 @@ type LastExecution struct {
 
 func (x *LastExecution) Reset() {
 	*x = LastExecution{}
-	mi := &file_belfry_v1_job_proto_msgTypes[12]
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1490,7 @@ func (x *LastExecution) String() string {
 func (*LastExecution) ProtoMessage() {}
 
 func (x *LastExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[12]
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1503,7 @@ func (x *LastExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastExecution.ProtoReflect.Descriptor instead.
 func (*LastExecution) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LastExecution) GetExecutionId() string {
@@ -1392,7 +1547,7 @@ type CommandMark struct {
 
 func (x *CommandMark) Reset() {
 	*x = CommandMark{}
-	mi := &file_belfry_v1_job_proto_msgTypes[13]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1559,7 @@ func (x *CommandMark) String() string {
 func (*CommandMark) ProtoMessage() {}
 
 func (x *CommandMark) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[13]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1572,7 @@ func (x *CommandMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandMark.ProtoReflect.Descriptor instead.
 func (*CommandMark) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CommandMark) GetId() string {
@@ -1452,7 +1607,7 @@ type RememberedCommand struct {
 
 func (x *RememberedCommand) Reset() {
 	*x = RememberedCommand{}
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1619,7 @@ func (x *RememberedCommand) String() string {
 func (*RememberedCommand) ProtoMessage() {}
 
 func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1632,7 @@ func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberedCommand.ProtoReflect.Descriptor instead.
 func (*RememberedCommand) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RememberedCommand) GetMark() *CommandMark {
@@ -1516,7 +1671,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1683,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1696,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeadLetter) GetExecutionId() string {
@@ -1647,13 +1802,15 @@ type Record struct {
 	UnknownAttempts int32                  `protobuf:"varint,14,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"`
 	Output          string                 `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"`   // the first bytes of the answer
 	Outcome         string                 `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"` // summary: of the only attempt, whose line this is as well; "" when attempts have lines of their own
+	Worker          string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`   // outside worker that had the attempt
+	Lease           string                 `protobuf:"bytes,51,opt,name=lease,proto3" json:"lease,omitempty"`     // under which the attempt was completed: a repeat is known by it
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1665,7 +1822,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1678,7 +1835,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Record) GetStatus() string {
@@ -1793,6 +1950,20 @@ func (x *Record) GetOutcome() string {
 	return ""
 }
 
+func (x *Record) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Record) GetLease() string {
+	if x != nil {
+		return x.Lease
+	}
+	return ""
+}
+
 // Cluster is what is fixed when a store is created.
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1806,7 +1977,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_belfry_v1_job_proto_msgTypes[17]
+	mi := &file_belfry_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1989,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[17]
+	mi := &file_belfry_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +2002,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Cluster) GetId() string {
@@ -1897,15 +2068,19 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\tfold_both\x18\x05 \x01(\bR\bfoldBoth\x12\x1b\n" +
 	"\tstarts_at\x18\x06 \x01(\x03R\bstartsAt\x12\x17\n" +
 	"\aends_at\x18\a \x01(\x03R\x06endsAt\x12\x16\n" +
-	"\x06anchor\x18\b \x01(\x03R\x06anchor\"m\n" +
+	"\x06anchor\x18\b \x01(\x03R\x06anchor\"\x9d\x01\n" +
 	"\x06Target\x12+\n" +
 	"\x04http\x18\x01 \x01(\v2\x15.belfry.v1.HTTPTargetH\x00R\x04http\x12.\n" +
-	"\x05actor\x18\x02 \x01(\v2\x16.belfry.v1.ActorTargetH\x00R\x05actorB\x06\n" +
+	"\x05actor\x18\x02 \x01(\v2\x16.belfry.v1.ActorTargetH\x00R\x05actor\x12.\n" +
+	"\x05queue\x18\x03 \x01(\v2\x16.belfry.v1.QueueTargetH\x00R\x05queueB\x06\n" +
 	"\x04kind\"W\n" +
 	"\vActorTarget\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x18\n" +
-	"\apayload\x18\x03 \x01(\fR\apayload\"\xf2\x01\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\";\n" +
+	"\vQueueTarget\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\"\xf2\x01\n" +
 	"\n" +
 	"HTTPTarget\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
@@ -1965,7 +2140,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"dependents\x18\x1e \x01(\x05R\n" +
 	"dependents\x12\x1b\n" +
-	"\trate_full\x18- \x01(\x03R\brateFullJ\x04\b\f\x10\r\"\x8a\x04\n" +
+	"\trate_full\x18- \x01(\x03R\brateFullJ\x04\b\f\x10\r\"\xb2\x04\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
@@ -1983,11 +2158,20 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\bcatch_up\x18\f \x01(\bR\acatchUp\x12\x12\n" +
 	"\x04hash\x18\r \x01(\tR\x04hash\x12 \n" +
 	"\x03run\x18\x19 \x01(\v2\x0e.belfry.v1.RunR\x03run\x12\x14\n" +
-	"\x05again\x18\x1a \x01(\bR\x05again\"A\n" +
+	"\x05again\x18\x1a \x01(\bR\x05again\x12&\n" +
+	"\x05lease\x18\x14 \x01(\v2\x10.belfry.v1.LeaseR\x05lease\"A\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_MANUAL\x10\x01\x12\x12\n" +
-	"\x0eKIND_DEPENDENT\x10\x04\"{\n" +
+	"\x0eKIND_DEPENDENT\x10\x04\"\x8d\x01\n" +
+	"\x05Lease\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x03R\x06number\x12\x1f\n" +
+	"\vduration_ms\x18\x04 \x01(\x03R\n" +
+	"durationMs\x12\x1d\n" +
+	"\n" +
+	"granted_at\x18\x05 \x01(\x03R\tgrantedAt\"{\n" +
 	"\tSlotRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x03R\x04last\x12\x14\n" +
@@ -2027,7 +2211,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x06reason\x18\n" +
 	" \x01(\tR\x06reason\x12&\n" +
 	"\x04spec\x18\v \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\x12 \n" +
-	"\x03run\x18# \x01(\v2\x0e.belfry.v1.RunR\x03run\"\xca\x03\n" +
+	"\x03run\x18# \x01(\v2\x0e.belfry.v1.RunR\x03run\"\xf8\x03\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
@@ -2049,7 +2233,9 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\atrigger\x18\r \x01(\tR\atrigger\x12)\n" +
 	"\x10unknown_attempts\x18\x0e \x01(\x05R\x0funknownAttempts\x12\x16\n" +
 	"\x06output\x18\x0f \x01(\tR\x06output\x12\x18\n" +
-	"\aoutcome\x18\x10 \x01(\tR\aoutcome\"e\n" +
+	"\aoutcome\x18\x10 \x01(\tR\aoutcome\x12\x16\n" +
+	"\x06worker\x182 \x01(\tR\x06worker\x12\x14\n" +
+	"\x05lease\x183 \x01(\tR\x05lease\"e\n" +
 	"\aCluster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1e\n" +
 	"\n" +
@@ -2074,7 +2260,7 @@ func file_belfry_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_belfry_v1_job_proto_goTypes = []any{
 	(OpenCircuit)(0),          // 0: belfry.v1.OpenCircuit
 	(CatchUp_Policy)(0),       // 1: belfry.v1.CatchUp.Policy
@@ -2084,50 +2270,54 @@ var file_belfry_v1_job_proto_goTypes = []any{
 	(*Timing)(nil),            // 5: belfry.v1.Timing
 	(*Target)(nil),            // 6: belfry.v1.Target
 	(*ActorTarget)(nil),       // 7: belfry.v1.ActorTarget
-	(*HTTPTarget)(nil),        // 8: belfry.v1.HTTPTarget
-	(*RetryPolicy)(nil),       // 9: belfry.v1.RetryPolicy
-	(*CatchUp)(nil),           // 10: belfry.v1.CatchUp
-	(*JobState)(nil),          // 11: belfry.v1.JobState
-	(*InFlight)(nil),          // 12: belfry.v1.InFlight
-	(*SlotRange)(nil),         // 13: belfry.v1.SlotRange
-	(*CatchUpRun)(nil),        // 14: belfry.v1.CatchUpRun
-	(*LastExecution)(nil),     // 15: belfry.v1.LastExecution
-	(*CommandMark)(nil),       // 16: belfry.v1.CommandMark
-	(*RememberedCommand)(nil), // 17: belfry.v1.RememberedCommand
-	(*DeadLetter)(nil),        // 18: belfry.v1.DeadLetter
-	(*Record)(nil),            // 19: belfry.v1.Record
-	(*Cluster)(nil),           // 20: belfry.v1.Cluster
-	nil,                       // 21: belfry.v1.JobSpec.LabelsEntry
-	nil,                       // 22: belfry.v1.HTTPTarget.HeadersEntry
-	(*Run)(nil),               // 23: belfry.v1.Run
+	(*QueueTarget)(nil),       // 8: belfry.v1.QueueTarget
+	(*HTTPTarget)(nil),        // 9: belfry.v1.HTTPTarget
+	(*RetryPolicy)(nil),       // 10: belfry.v1.RetryPolicy
+	(*CatchUp)(nil),           // 11: belfry.v1.CatchUp
+	(*JobState)(nil),          // 12: belfry.v1.JobState
+	(*InFlight)(nil),          // 13: belfry.v1.InFlight
+	(*Lease)(nil),             // 14: belfry.v1.Lease
+	(*SlotRange)(nil),         // 15: belfry.v1.SlotRange
+	(*CatchUpRun)(nil),        // 16: belfry.v1.CatchUpRun
+	(*LastExecution)(nil),     // 17: belfry.v1.LastExecution
+	(*CommandMark)(nil),       // 18: belfry.v1.CommandMark
+	(*RememberedCommand)(nil), // 19: belfry.v1.RememberedCommand
+	(*DeadLetter)(nil),        // 20: belfry.v1.DeadLetter
+	(*Record)(nil),            // 21: belfry.v1.Record
+	(*Cluster)(nil),           // 22: belfry.v1.Cluster
+	nil,                       // 23: belfry.v1.JobSpec.LabelsEntry
+	nil,                       // 24: belfry.v1.HTTPTarget.HeadersEntry
+	(*Run)(nil),               // 25: belfry.v1.Run
 }
 var file_belfry_v1_job_proto_depIdxs = []int32{
-	21, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
+	23, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
 	5,  // 1: belfry.v1.JobSpec.timing:type_name -> belfry.v1.Timing
 	6,  // 2: belfry.v1.JobSpec.target:type_name -> belfry.v1.Target
-	9,  // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
-	10, // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
+	10, // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
+	11, // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
 	4,  // 5: belfry.v1.JobSpec.rate_limit:type_name -> belfry.v1.RateLimit
 	0,  // 6: belfry.v1.JobSpec.on_open_circuit:type_name -> belfry.v1.OpenCircuit
-	8,  // 7: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
+	9,  // 7: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
 	7,  // 8: belfry.v1.Target.actor:type_name -> belfry.v1.ActorTarget
-	22, // 9: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
-	1,  // 10: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
-	12, // 11: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
-	13, // 12: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
-	14, // 13: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
-	15, // 14: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
-	2,  // 15: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
-	23, // 16: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
-	16, // 17: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	3,  // 18: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	23, // 19: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
-	13, // 20: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	8,  // 9: belfry.v1.Target.queue:type_name -> belfry.v1.QueueTarget
+	24, // 10: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
+	1,  // 11: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
+	13, // 12: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
+	15, // 13: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
+	16, // 14: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
+	17, // 15: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
+	2,  // 16: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
+	25, // 17: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
+	14, // 18: belfry.v1.InFlight.lease:type_name -> belfry.v1.Lease
+	18, // 19: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	3,  // 20: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	25, // 21: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
+	15, // 22: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }
@@ -2139,6 +2329,7 @@ func file_belfry_v1_job_proto_init() {
 	file_belfry_v1_job_proto_msgTypes[3].OneofWrappers = []any{
 		(*Target_Http)(nil),
 		(*Target_Actor)(nil),
+		(*Target_Queue)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2146,7 +2337,7 @@ func file_belfry_v1_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_job_proto_rawDesc), len(file_belfry_v1_job_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

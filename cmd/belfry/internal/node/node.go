@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-scheduler/belfry/actors"
 	"github.com/belfry-scheduler/belfry/actors/execution"
 	"github.com/belfry-scheduler/belfry/actors/partition"
+	"github.com/belfry-scheduler/belfry/actors/queue"
 	"github.com/belfry-scheduler/belfry/cluster"
 	"github.com/belfry-scheduler/belfry/gateway"
 	"github.com/belfry-scheduler/belfry/messages"
@@ -51,6 +52,8 @@ type Node struct {
 	listener net.Listener
 	worker   *actor.PID // nil: not of its roles
 	host     *actor.PID // nil: not of its roles
+	queues   *queue.Client
+	desk     *actor.PID // of the brokers of queues; nil: not of its roles
 
 	storeID   uuid.UUID          // of the cluster in the store
 	strangers map[uuid.UUID]bool // processes of other stores that were told of
@@ -181,6 +184,9 @@ func (n *Node) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := n.startQueues(); err != nil {
+		return err
+	}
 	if n.self.Roles.Has(cluster.Worker) {
 		if err := n.startWorker(policy); err != nil {
 			return err
@@ -246,7 +252,7 @@ func addresses(ctx context.Context, hosts []string) ([]netip.AddrPort, error) {
 func (n *Node) startGateway(policy job.AddressPolicy, id uuid.UUID) error {
 	var err error
 	n.gateway, err = gateway.New(gateway.Config{
-		Owners: n.routes, Store: n.store, Policy: policy, Ready: n.Ready, Cluster: view{n}, NodeOnly: !n.self.Roles.Has(cluster.Gateway), Remember: n.beater != nil,
+		Owners: n.routes, Queues: n.queues, Store: n.store, Policy: policy, Ready: n.Ready, Cluster: view{n}, NodeOnly: !n.self.Roles.Has(cluster.Gateway), Remember: n.beater != nil,
 		Registry: n.registry, Version: n.cfg.Version, Logger: n.log, TokenKey: id[:],
 	})
 	if err != nil {
@@ -256,6 +262,21 @@ func (n *Node) startGateway(policy job.AddressPolicy, id uuid.UUID) error {
 	h := n.gateway.Handler()
 	n.handler.Store(&h)
 	return nil
+}
+
+// startQueues starts what brings outside workers and owners together.
+func (n *Node) startQueues() error {
+	cfg := queue.Config{System: n.system, Owners: n.routes}
+	if n.process != nil {
+		cfg.Members = func() []cluster.Member { return n.process.Members.View().Members }
+	}
+	n.queues = queue.NewClient(cfg)
+	if !n.self.Roles.Has(cluster.Scheduler) && !n.self.Roles.Has(cluster.Gateway) {
+		return nil
+	}
+	var err error
+	n.desk, err = queue.StartDesk(n.props, n.log)
+	return err
 }
 
 func (n *Node) startWorker(policy job.AddressPolicy) error {
@@ -287,7 +308,7 @@ func (n *Node) startHost() error {
 	state := partition.DefaultConfig()
 	state.Node, state.Retention, state.Hosts = n.cfg.NodeName, n.cfg.Retention, n.cfg.Limits.Hosts
 	cfg := partition.HostConfig{
-		Shell:  partition.Shell{Store: n.store, Publish: n.publish, Metrics: partition.NewMetrics(n.registry), Log: n.log},
+		Shell:  partition.Shell{Store: n.store, Publish: n.publish, Hint: n.queues.Hint, Metrics: partition.NewMetrics(n.registry), Log: n.log},
 		State:  state,
 		Owner:  n.self.Owner(),
 		Routes: n.routes,
@@ -436,7 +457,7 @@ func (n *Node) drain(ctx context.Context) error {
 func (n *Node) stopActors(ctx context.Context) error {
 	n.endedOnce.Do(func() { close(n.ended) })
 	var errs []error
-	for _, pid := range []*actor.PID{n.host, n.worker} {
+	for _, pid := range []*actor.PID{n.host, n.worker, n.desk} {
 		if pid == nil {
 			continue
 		}
