@@ -102,15 +102,15 @@ func syntaxError(body []byte, e *jsontext.SyntacticError) error {
 
 // later are names of the API that this version does not have.
 var later = map[string]bool{
-	"overlap": true, "overlap_queue": true, "rate_limit": true, "exclude": true,
-	"max_runs": true, "jitter": true, "target.nats": true,
+	"overlap": true, "overlap_queue": true, "rate_limit": true,
+	"target.nats":  true,
 	"target.kafka": true, "target.key_lifetime": true, "target.http.signing_secret_ref": true, "key_lifetime": true,
 }
 
 // shown are names of an answer that a request cannot set.
 var shown = map[string]bool{
 	"status": true, "status_reason": true, "status_since": true, "not_running": true, "generation": true,
-	"revision": true, "created_at": true, "updated_at": true, "schedule_description": true, "next_run": true,
+	"revision": true, "created_at": true, "updated_at": true, "schedule_description": true, "next_run": true, "runs_given": true, "last_slot": true,
 	"next_runs": true, "next_runs_local": true, "warnings": true, "last_execution": true, "in_flight": true, "counts": true,
 }
 

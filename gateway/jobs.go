@@ -156,7 +156,7 @@ func jobPath(jobID string) string { return "/v1/jobs/" + url.PathEscape(jobID) }
 func (c *call) preview(req *api.JobRequest, reg *registration) error {
 	out := &api.Job{JobID: req.JobID, JobSpec: viewSpec(reg.spec), Paused: reg.paused.GetPaused()}
 	out.Warnings, out.ScheduleDescription = reg.plan.wordsOf(reg.spec)
-	out.NextRuns, out.NextRunsLocal = reg.plan.next(c.g.cfg.Now(), previewRuns)
+	out.NextRuns, out.NextRunsLocal = nextRuns(reg.schedule, c.g.cfg.Now(), previewRuns)
 	return c.answer(http.StatusOK, out)
 }
 

@@ -146,11 +146,26 @@ func patchBase(s *stored, patch []byte) ([]byte, error) {
 			usePayload(spec.Target.HTTP, payload)
 		}
 	}
+	useSchedule(&spec, patch)
 	base, err := encode(api.JobRequest{JobSpec: spec})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s for a patch: %w", s.row.JobID, err)
 	}
 	return base, nil
+}
+
+// useSchedule leaves out schedule_expr or schedule_exprs for a patch that gives
+// the other.
+func useSchedule(spec *api.JobSpec, patch []byte) {
+	var names map[string]jsontext.Value
+	_ = lenient(patch, &names) // it is an object
+	gives := func(name string) bool { v, ok := names[name]; return ok && v.Kind() != 'n' }
+	switch one, many := gives("schedule_expr"), gives("schedule_exprs"); {
+	case one && !many:
+		spec.ScheduleExprs = nil
+	case many && !one:
+		spec.ScheduleExpr = ""
+	}
 }
 
 // usePayload shows a payload as json, or as body, for a patch that names that.

@@ -18,7 +18,15 @@ func (g *Gateway) previewSchedule(c *call) error {
 		return err
 	}
 	notes := &notes{}
-	timing := notes.timing(req.ScheduleExpr, req.Seconds, req.TimeZone, req.DST, req.StartsAt, req.EndsAt)
+	timing := notes.timing(req.Spec())
+	if timing.Job = req.JobID; req.JobID != "" {
+		if bad := job.CheckID(req.JobID); bad != nil {
+			notes.problems = append(notes.problems, bad.Problems...)
+		}
+	}
+	if req.MaxRuns != nil && (*req.MaxRuns < 0 || *req.MaxRuns > job.MaxRuns) {
+		notes.add("max_runs", "%d is not from 0 to %d", *req.MaxRuns, job.MaxRuns)
+	}
 	from, n := g.cfg.Now().UTC(), previewRuns
 	if req.From != nil {
 		from = req.From.UTC()
@@ -36,7 +44,8 @@ func (g *Gateway) previewSchedule(c *call) error {
 		return &job.Invalid{Problems: notes.problems}
 	}
 	out := api.Preview{Warnings: []string{}}
-	out.NextRuns, out.NextRunsLocal = p.next(from, n)
+	schedule := p.schedule.First(notes.maxRuns(req.MaxRuns), timing.RunsFrom(from))
+	out.NextRuns, out.NextRunsLocal = nextRuns(schedule, from, n)
 	warnings, description := p.words()
 	out.Warnings, out.Description = append(out.Warnings, warnings...), description
 	return c.answer(http.StatusOK, out)

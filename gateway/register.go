@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -18,10 +19,11 @@ import (
 
 // registration is a request that has been found good.
 type registration struct {
-	spec    *belfryv1.JobSpec
-	plan    *plan
-	paused  *belfryv1.Paused
-	runPast bool
+	spec     *belfryv1.JobSpec
+	plan     *plan
+	schedule *job.Schedule // of plan, as far as max_runs goes when it is registered now
+	paused   *belfryv1.Paused
+	runPast  bool
 }
 
 // prior looks up what is stored under the id that a request replaces; nil when
@@ -58,12 +60,13 @@ func (g *Gateway) check(req *api.JobRequest, old prior, now time.Time) (*registr
 		return nil, err
 	}
 	spec = spec.Normalize()
+	spec.Schedule.Job = req.JobID
 	p, bad := g.validate(spec)
 	problems = append(problems, bad...)
 	if problems != nil {
 		return nil, &job.Invalid{Problems: problems}
 	}
-	reg := &registration{spec: messages.Spec(spec), plan: p}
+	reg := &registration{spec: messages.Spec(spec), plan: p, schedule: p.schedule.First(spec.MaxRuns, spec.Schedule.RunsFrom(now))}
 	if req.Paused != nil {
 		reg.paused = &belfryv1.Paused{Paused: *req.Paused}
 	}
@@ -77,21 +80,21 @@ func (r *registration) judgePast(spec job.Spec, runNow bool, old prior, now time
 	if spec.Schedule.Triggered {
 		return nil
 	}
-	next, ok := r.plan.schedule.Next(now)
-	if ok && (!r.plan.schedule.Once() || next.Sub(now) > job.PastGrace) {
+	next, ok := r.schedule.Next(now)
+	if ok && (!r.schedule.Once() || next.Sub(now) > job.PastGrace) {
 		return nil
 	}
 	before, err := old()
 	if err != nil {
 		return err
 	}
-	if before != nil && sameSlots(messages.FromTiming(before.spec.GetTiming()), spec.Schedule) {
+	if before != nil && before.spec.GetMaxRuns() == spec.MaxRuns && sameSlots(messages.FromTiming(before.spec.GetTiming()), spec.Schedule) {
 		return nil
 	}
-	if !r.plan.schedule.Once() {
-		return job.Refuse("ends_at", "nothing is due after now, %s: move ends_at, or change the schedule", now.UTC().Format(time.RFC3339))
+	if !r.schedule.Once() {
+		return job.Refuse("ends_at", "nothing is due after now, %s: move ends_at, raise max_runs, or change the schedule", now.UTC().Format(time.RFC3339))
 	}
-	if _, recent := r.plan.schedule.Next(now.Add(-job.PastGrace - time.Millisecond)); !recent && !runNow {
+	if _, recent := r.schedule.Next(now.Add(-job.PastGrace - time.Millisecond)); !recent && !runNow {
 		return job.Refuse("schedule_expr", `the instant is past (now is %s): give a later one, or say "past": "run_now" to run it at once`, now.UTC().Format(time.RFC3339))
 	}
 	r.runPast = true
@@ -101,7 +104,7 @@ func (r *registration) judgePast(spec job.Spec, runNow bool, old prior, now time
 // sameSlots tells whether two timings are due at the same instants.
 func sameSlots(a, b job.Timing) bool {
 	return a.Expr == b.Expr && a.Seconds == b.Seconds && a.Zone == b.Zone && a.Gap == b.Gap && a.Fold == b.Fold &&
-		a.StartsAt.Equal(b.StartsAt) && a.EndsAt.Equal(b.EndsAt)
+		a.StartsAt.Equal(b.StartsAt) && a.EndsAt.Equal(b.EndsAt) && slices.Equal(a.Exprs, b.Exprs) && slices.Equal(a.Exclude, b.Exclude)
 }
 
 // setAnchor fixes the phase of @every when it is first registered. A job that
@@ -133,7 +136,8 @@ func fromRequest(req *api.JobRequest) (job.Spec, []job.Problem) {
 	spec := job.Spec{
 		Description: req.Description,
 		Labels:      req.Labels,
-		Schedule:    n.timing(req.ScheduleExpr, req.Seconds, req.TimeZone, req.DST, req.StartsAt, req.EndsAt),
+		Schedule:    n.timing(&req.JobSpec),
+		MaxRuns:     n.maxRuns(req.MaxRuns),
 		Target:      n.target(req.Target),
 		Timeout:     n.duration("timeout", req.Timeout),
 	}
@@ -223,23 +227,44 @@ func (n *notes) jitter(v *float64) float64 {
 	return *v
 }
 
-func (n *notes) timing(expr string, seconds bool, zone *string, dst *api.DST, from, to *time.Time) job.Timing {
-	t := job.Timing{Expr: expr, Seconds: seconds}
-	if zone != nil {
+func (n *notes) timing(s *api.JobSpec) job.Timing {
+	all := s.Schedules()
+	t := job.Timing{Expr: all[0], Exprs: all[1:], Seconds: s.Seconds}
+	if s.ScheduleExpr != "" && len(s.ScheduleExprs) > 0 {
+		n.add("schedule_exprs", "it is given together with schedule_expr, and one of the two says when the job is due: put all into schedule_exprs")
+	}
+	if zone := s.TimeZone; zone != nil {
 		if t.Zone = *zone; *zone == "" {
 			n.add("time_zone", `"" is no time zone: write an IANA name such as Europe/Berlin, or leave the field out for UTC`)
 		}
 	}
-	if dst != nil {
+	if dst := s.DST; dst != nil {
 		t.Gap, t.Fold = job.GapRule(dst.Gap), job.FoldRule(dst.Fold)
 	}
-	if from != nil {
-		t.StartsAt = from.UTC()
+	if s.StartsAt != nil {
+		t.StartsAt = s.StartsAt.UTC()
 	}
-	if to != nil {
-		t.EndsAt = to.UTC()
+	if s.EndsAt != nil {
+		t.EndsAt = s.EndsAt.UTC()
+	}
+	if s.Jitter != nil {
+		t.Jitter = time.Duration(*s.Jitter)
+	}
+	for i, text := range s.Exclude {
+		day, ok := job.ParseDay(text)
+		if !ok {
+			n.add(fmt.Sprintf("exclude[%d]", i), "%q is no date: write it as 2026-12-25", clip(text))
+		}
+		t.Exclude = append(t.Exclude, day)
 	}
 	return t
+}
+
+func (n *notes) maxRuns(v *int64) int64 {
+	if v == nil {
+		return 0
+	}
+	return *v
 }
 
 func (n *notes) target(t *api.Target) job.Target {

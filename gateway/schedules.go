@@ -37,15 +37,15 @@ func (p *plan) wordsOf(s *belfryv1.JobSpec) (warnings []string, description stri
 	return warnings, "After the success of " + strings.Join(upstreams, ", ") + "."
 }
 
-// next lists the first n instants after one, in UTC and on the wall clock.
-func (p *plan) next(after time.Time, n int) (utc []time.Time, local []string) {
+// nextRuns lists the first n instants after one, in UTC and on the wall clock.
+func nextRuns(s *job.Schedule, after time.Time, n int) (utc []time.Time, local []string) {
 	utc, local = make([]time.Time, 0, n), make([]string, 0, n)
 	for len(utc) < n {
-		at, ok := p.schedule.Next(after)
+		at, ok := s.Next(after)
 		if !ok {
 			break
 		}
-		utc, local = append(utc, at), append(local, p.schedule.In(at).Format(time.RFC3339Nano))
+		utc, local = append(utc, at), append(local, s.In(at).Format(time.RFC3339Nano))
 		after = at
 	}
 	return utc, local
@@ -58,14 +58,15 @@ const maxPlans = 4096
 // one that nobody shares is asked for again when its job is shown.
 type schedules struct {
 	mu   sync.RWMutex
-	kept map[job.Timing]*plan
+	kept map[job.Key]*plan
 }
 
-func newSchedules() *schedules { return &schedules{kept: map[job.Timing]*plan{}} }
+func newSchedules() *schedules { return &schedules{kept: map[job.Key]*plan{}} }
 
 func (s *schedules) compile(t job.Timing) (*plan, error) {
+	key := t.Key()
 	s.mu.RLock()
-	p := s.kept[t]
+	p := s.kept[key]
 	s.mu.RUnlock()
 	if p != nil {
 		return p, nil
@@ -75,17 +76,17 @@ func (s *schedules) compile(t job.Timing) (*plan, error) {
 		return nil, err
 	}
 	p = &plan{timing: t, schedule: schedule}
-	s.keep(t, p)
+	s.keep(key, p)
 	return p, nil
 }
 
-func (s *schedules) keep(t job.Timing, p *plan) {
+func (s *schedules) keep(key job.Key, p *plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.kept) >= maxPlans {
 		clear(s.kept)
 	}
-	s.kept[t] = p
+	s.kept[key] = p
 }
 
 // validate checks a normalised spec and returns its schedule.

@@ -17,11 +17,12 @@ import (
 // function of its arguments.
 func (g *Gateway) viewJob(j *belfryv1.Job, at time.Time) *api.Job {
 	out := viewRow(j)
-	p, err := g.schedules.compile(messages.TimingOf(j.GetSpec()))
+	p, err := g.schedules.compile(messages.TimingOf(j.GetJobId(), j.GetSpec()))
 	if err != nil {
 		return out // a job in error: its status says why
 	}
 	out.Warnings, out.ScheduleDescription = p.wordsOf(j.GetSpec())
+	out.RunsGiven = runsGiven(j, p.schedule)
 	if status := job.Status(j.GetStatus()); status != job.Active && status != job.Paused {
 		return out
 	}
@@ -29,8 +30,27 @@ func (g *Gateway) viewJob(j *belfryv1.Job, at time.Time) *api.Job {
 	if next := job.Instant(j.GetNextRun()); !next.IsZero() && !next.After(at) {
 		after = next.Add(-time.Millisecond) // due already, and still to come
 	}
-	out.NextRuns, out.NextRunsLocal = p.next(after, previewRuns)
+	out.NextRuns, out.NextRunsLocal = nextRuns(messages.Given(p.schedule, j.GetState()), after, previewRuns)
 	return out
+}
+
+// lastSlot is the last slot that max_runs gives a job; nil when its schedule has
+// no so many.
+func lastSlot(st *belfryv1.JobState) *time.Time {
+	if st.GetLastSlot() == job.NoSlot.UnixMilli() {
+		return nil
+	}
+	return instant(st.GetLastSlot())
+}
+
+// runsGiven is how many slots a job with max_runs has been given; nil without.
+func runsGiven(j *belfryv1.Job, s *job.Schedule) *int64 {
+	st := j.GetState()
+	if st.GetLastSlot() == 0 {
+		return nil
+	}
+	n := st.GetRunsBefore() + messages.Given(s, st).Count(job.Instant(st.GetRunsSince()), job.Instant(st.GetCursor()))
+	return &n
 }
 
 // viewRow is viewJob without what has to be computed from the schedule: the
@@ -42,7 +62,7 @@ func viewRow(j *belfryv1.Job) *api.Job {
 		Paused: j.GetStatus() == string(job.Paused), Status: j.GetStatus(), StatusReason: st.GetStatusReason(),
 		StatusSince: instant(st.GetStatusAt()), NotRunning: notRunning(j),
 		Generation: st.GetGeneration(), Revision: st.GetRevision(),
-		CreatedAt: instant(st.GetCreatedAt()), UpdatedAt: instant(st.GetUpdatedAt()), NextRun: instant(j.GetNextRun()),
+		CreatedAt: instant(st.GetCreatedAt()), UpdatedAt: instant(st.GetUpdatedAt()), NextRun: instant(j.GetNextRun()), LastSlot: lastSlot(st),
 		InFlight: len(st.GetInFlight()),
 		Counts: &api.Counts{
 			Succeeded: st.GetSucceeded(), Failed: st.GetFailed(), Missed: st.GetMissed(),
@@ -99,7 +119,7 @@ func revealSpec(s *belfryv1.JobSpec) api.JobSpec {
 	spec := messages.FromSpec(s)
 	t, r, c := spec.Schedule, spec.Retry, spec.CatchUp
 	jitter := max(r.Jitter, 0)
-	return api.JobSpec{
+	out := api.JobSpec{
 		Description: spec.Description, Labels: spec.Labels,
 		ScheduleExpr: t.Expr, Seconds: t.Seconds, TimeZone: &t.Zone,
 		DST:      &api.DST{Gap: string(t.Gap), Fold: string(t.Fold)},
@@ -114,6 +134,25 @@ func revealSpec(s *belfryv1.JobSpec) api.JobSpec {
 		},
 		MaxOutstanding: &spec.MaxOutstanding,
 		DependsOn:      spec.DependsOn,
+	}
+	viewCalendar(&out, &spec)
+	return out
+}
+
+// viewCalendar adds what few schedules have.
+func viewCalendar(out *api.JobSpec, spec *job.Spec) {
+	t := spec.Schedule
+	if len(t.Exprs) > 0 {
+		out.ScheduleExprs, out.ScheduleExpr = append([]string{t.Expr}, t.Exprs...), ""
+	}
+	for _, d := range t.Exclude {
+		out.Exclude = append(out.Exclude, d.String())
+	}
+	if t.Jitter > 0 {
+		out.Jitter = ptrDuration(t.Jitter)
+	}
+	if spec.MaxRuns > 0 {
+		out.MaxRuns = &spec.MaxRuns
 	}
 }
 

@@ -20,6 +20,7 @@ func Spec(s job.Spec) *belfryv1.JobSpec {
 		Target:         target(s.Target),
 		TimeoutMs:      s.Timeout.Milliseconds(),
 		MaxOutstanding: int32(s.MaxOutstanding),
+		MaxRuns:        s.MaxRuns,
 		Retry: &belfryv1.RetryPolicy{
 			MaxAttempts:      int32(s.Retry.MaxAttempts),
 			InitialBackoffMs: s.Retry.InitialBackoff.Milliseconds(),
@@ -44,11 +45,12 @@ func FromSpec(s *belfryv1.JobSpec) job.Spec {
 	return job.Spec{
 		Description:    s.GetDescription(),
 		Labels:         s.GetLabels(),
-		Schedule:       TimingOf(s),
+		Schedule:       TimingOf("", s),
 		DependsOn:      s.GetDependsOn(),
 		Target:         FromTarget(s.GetTarget()),
 		Timeout:        millis(s.GetTimeoutMs()),
 		MaxOutstanding: int(s.GetMaxOutstanding()),
+		MaxRuns:        s.GetMaxRuns(),
 		Retry: job.RetryPolicy{
 			MaxAttempts:    int(r.GetMaxAttempts()),
 			InitialBackoff: millis(r.GetInitialBackoffMs()),
@@ -71,18 +73,15 @@ func timing(t job.Timing) *belfryv1.Timing {
 	if zone == "UTC" {
 		zone = ""
 	}
+	exclude := make([]int32, len(t.Exclude))
+	for i, d := range t.Exclude {
+		exclude[i] = int32(d)
+	}
 	return &belfryv1.Timing{
-		Expr: t.Expr, Seconds: t.Seconds, Zone: zone,
+		Expr: t.Expr, Exprs: t.Exprs, Seconds: t.Seconds, Zone: zone, Exclude: exclude, JitterMs: t.Jitter.Milliseconds(),
 		GapSkip: t.Gap == job.GapSkip, FoldBoth: t.Fold == job.FoldBoth,
 		StartsAt: job.Millis(t.StartsAt), EndsAt: job.Millis(t.EndsAt), Anchor: job.Millis(t.Anchor),
 	}
-}
-
-// TimingOf is when a stored job is due.
-func TimingOf(s *belfryv1.JobSpec) job.Timing {
-	t := FromTiming(s.GetTiming())
-	t.Triggered = len(s.GetDependsOn()) > 0
-	return t
 }
 
 // FromTiming converts a stored schedule to the domain, defaults written out.
@@ -90,6 +89,10 @@ func FromTiming(t *belfryv1.Timing) job.Timing {
 	out := job.Timing{
 		Expr: t.GetExpr(), Seconds: t.GetSeconds(), Zone: t.GetZone(), Gap: job.GapRunAfter, Fold: job.FoldFirst,
 		StartsAt: job.Instant(t.GetStartsAt()), EndsAt: job.Instant(t.GetEndsAt()), Anchor: job.Instant(t.GetAnchor()),
+	}
+	out.Exprs, out.Jitter = t.GetExprs(), millis(t.GetJitterMs())
+	for _, d := range t.GetExclude() {
+		out.Exclude = append(out.Exclude, job.Day(d))
 	}
 	if out.Zone == "" {
 		out.Zone = "UTC"
@@ -101,6 +104,21 @@ func FromTiming(t *belfryv1.Timing) job.Timing {
 		out.Fold = job.FoldBoth
 	}
 	return out
+}
+
+// TimingOf is when a stored job is due: H in it stands for values of its own.
+func TimingOf(jobID string, s *belfryv1.JobSpec) job.Timing {
+	t := FromTiming(s.GetTiming())
+	t.Job, t.Triggered = jobID, len(s.GetDependsOn()) > 0
+	return t
+}
+
+// Given is the schedule of a job up to the last slot that max_runs gives it.
+func Given(s *job.Schedule, st *belfryv1.JobState) *job.Schedule {
+	if last := st.GetLastSlot(); last != 0 {
+		return s.Until(time.UnixMilli(last))
+	}
+	return s
 }
 
 func target(t job.Target) *belfryv1.Target {

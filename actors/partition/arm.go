@@ -186,7 +186,8 @@ func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.S
 		if j.past != nil {
 			j.past.backlog = 0
 		}
-		s.armSlot(c, j, sp, j.next, max(j.next, j.updated), false)
+		due := sched.Due(j.id, time.UnixMilli(j.next)).UnixMilli()
+		s.armSlot(c, j, sp, j.next, max(due, j.updated), false)
 		if err := j.moveCursor(sched, j.next); err != nil {
 			return err
 		}
@@ -309,10 +310,12 @@ func (s *State) disarm(c *change, j *jobRec, keep func(slot int64) bool) {
 	}
 }
 
-// armedOnly tells that a scheduled execution is not due yet and was never sent:
-// not by a former owner either, whose clock may have gone before.
+// armedOnly tells that a scheduled execution's slot has not come yet and that it
+// was never sent: not by a former owner either, whose clock may have gone before.
+// One that waits for its jitter is not armed only: its slot has passed, and no
+// schedule will give it again.
 func (s *State) armedOnly(f *flight) bool {
-	return f.kind == job.Scheduled && !f.catchUp && f.attempt == 1 && f.retryAt == 0 && f.due > s.now && (f.phase == committing || f.phase == waiting) && !s.maybeSent(f)
+	return f.kind == job.Scheduled && !f.catchUp && f.attempt == 1 && f.retryAt == 0 && f.slot > s.now && (f.phase == committing || f.phase == waiting) && !s.maybeSent(f)
 }
 
 // settleStatus finishes a job for which nothing is due any more and nothing is

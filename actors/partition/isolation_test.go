@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
 
@@ -107,11 +108,8 @@ func TestPanicOverOneJob(t *testing.T) {
 	ids := w.inPartition(2)
 	w.register(ids[0], "*/2 * * * *")
 	w.register(ids[1], "*/1 * * * *")
-	for key, c := range w.state.cache {
-		if key.expr == "*/2 * * * *" {
-			c.schedule = nil // whoever asks it anything panics
-		}
-	}
+	sp, _ := w.state.jobs[ids[0]].decodeSpec()
+	w.state.cache[messages.TimingOf(ids[0], sp).Key()].schedule = nil // whoever asks it anything panics
 	w.advance(3 * time.Minute)
 	if j := w.state.jobs[ids[0]]; j.status != job.Faulty {
 		t.Errorf("the poisoned job is %s", j.status)

@@ -49,6 +49,7 @@ type past struct {
 	statusAt int64
 	counters counters
 	turn     int64 // of its next flight among those that wait for a host
+	runs     *runs // of a job with max_runs
 }
 
 type counters struct{ succeeded, failed, missed, skipped, cancelled int64 }
@@ -115,6 +116,9 @@ func (j *jobRec) state() *belfryv1.JobState {
 	st.OpenRange, st.CatchUp, st.BacklogSince, st.Days, st.Last = p.open, p.catchUp, p.backlog, p.days, p.last
 	st.Succeeded, st.Failed, st.Missed = p.counters.succeeded, p.counters.failed, p.counters.missed
 	st.Skipped, st.Cancelled = p.counters.skipped, p.counters.cancelled
+	if r := p.runs; r != nil {
+		st.RunsBefore, st.RunsSince, st.LastSlot = r.before, r.since, r.last
+	}
 	if len(p.flights) > 0 {
 		st.InFlight = make([]*belfryv1.InFlight, len(p.flights))
 		for i, f := range p.flights {
@@ -142,13 +146,6 @@ func (s *State) setStatus(j *jobRec, to job.Status, reason string) {
 	p.reason, p.statusAt = reason, s.now
 }
 
-// timingKey identifies a schedule that jobs of a partition share.
-type timingKey struct {
-	expr, zone          string
-	seconds, skip, both bool
-	starts, ends        int64
-}
-
 type compilation struct {
 	schedule *job.Schedule
 	err      error
@@ -159,12 +156,12 @@ const maxCompiled = 256
 
 // compile returns the schedule of a stored job, from the cache when jobs share
 // it.
-func (s *State) compile(sp *belfryv1.JobSpec) (*job.Schedule, error) {
-	t, timing := sp.GetTiming(), messages.TimingOf(sp)
-	if timing.Triggered || !timing.Shared() {
+func (s *State) compile(jobID string, sp *belfryv1.JobSpec) (*job.Schedule, error) {
+	timing := messages.TimingOf(jobID, sp)
+	if !timing.Shared() {
 		return job.Compile(timing)
 	}
-	key := timingKey{t.GetExpr(), t.GetZone(), t.GetSeconds(), t.GetGapSkip(), t.GetFoldBoth(), t.GetStartsAt(), t.GetEndsAt()}
+	key := timing.Key()
 	if c, ok := s.cache[key]; ok {
 		return c.schedule, c.err
 	}
@@ -176,17 +173,18 @@ func (s *State) compile(sp *belfryv1.JobSpec) (*job.Schedule, error) {
 	return sched, err
 }
 
-// planOf is a job's spec and schedule, when both can be read.
+// planOf is a job's spec and the schedule that it is given, when both can be
+// read.
 func (s *State) planOf(j *jobRec) (*belfryv1.JobSpec, *job.Schedule, error) {
 	sp, err := j.decodeSpec()
 	if err != nil {
 		return nil, nil, err
 	}
-	sched, err := s.compile(sp)
+	sched, err := s.compile(j.id, sp)
 	if err != nil {
 		return nil, nil, fmt.Errorf("schedule: %w", err)
 	}
-	return sp, sched, nil
+	return sp, j.given(sched), nil
 }
 
 // moveCursor passes over everything up to slot and finds the next one. A
@@ -237,7 +235,7 @@ func (s *State) spoilt(j *jobRec, why string) {
 		s.drop(f)
 	}
 	if j.past != nil {
-		j.past = &past{specs: j.past.specs, days: j.past.days}
+		j.past = &past{specs: j.past.specs, days: j.past.days, runs: j.past.runs}
 	}
 	s.fault(j, why)
 }

@@ -19,7 +19,7 @@ func (s *State) register(j *jobRec, id string, r *belfryv1.Register) (*change, *
 		return nil, no
 	}
 	sp := s.anchored(j, r.GetSpec())
-	sched, err := s.compile(sp)
+	sched, err := s.compile(id, sp)
 	if err != nil {
 		return s.refuseSchedule(err)
 	}
@@ -135,6 +135,7 @@ func (s *State) create(j *jobRec, id string, sp *belfryv1.JobSpec, sched *job.Sc
 	j.created, j.updated, j.cursor, j.reached = s.now, s.now, cursor, 0
 	j.spec = encode(sp)
 	s.relink(c, j, sp.GetDependsOn())
+	sched = j.ration(sp, nil, sched, cursor)
 	if r.GetPaused().GetPaused() {
 		s.setStatus(j, job.Paused, "registered paused")
 	}
@@ -170,7 +171,8 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 	if err == nil && string(spec) == string(j.spec) && j.status != job.Faulty {
 		return s.replacePaused(nil, j, nil, r)
 	}
-	rescheduled := err != nil || j.status == job.Faulty || !sameTiming(old.GetTiming(), sp.GetTiming()) || !slices.Equal(old.GetDependsOn(), sp.GetDependsOn())
+	rescheduled := err != nil || j.status == job.Faulty || !sameTiming(old.GetTiming(), sp.GetTiming()) || old.GetMaxRuns() != sp.GetMaxRuns() ||
+		!slices.Equal(old.GetDependsOn(), sp.GetDependsOn())
 	cursor, wrong := j.cursor, ""
 	if rescheduled {
 		cursor, wrong = s.firstCursor(sched, r.GetRunPast())
@@ -189,11 +191,13 @@ func (s *State) replace(j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, r 
 				return s.refuseSchedule(err)
 			}
 		}
+		sched = j.ration(sp, oldSched, sched, max(s.now, j.reached))
 		s.disarm(c, j, func(slot int64) bool { return sched.Has(time.UnixMilli(slot)) })
 		if sched.Once() && cursor >= j.reached {
 			j.cursor = cursor
 		}
 	}
+	sched = j.given(sched)
 	s.pin(c, j, sp, rescheduled)
 	j.spec, j.updated = spec, s.now
 	s.relink(c, j, sp.GetDependsOn())

@@ -122,6 +122,12 @@ func edits(t *testing.T, d *datadriven.TestData) func(*job.Spec) {
 				s.Schedule.Zone = v
 			case "description":
 				s.Description = v
+			case "runs":
+				s.MaxRuns = int64(mustInt(t, v))
+			case "jitter":
+				s.Schedule.Jitter = mustDuration(t, v)
+			case "starts":
+				s.Schedule.StartsAt = mustTime(t, v)
 			case "seconds":
 				s.Schedule.Seconds = true
 			case "fold":

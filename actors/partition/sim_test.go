@@ -135,6 +135,12 @@ func (s *sim) act() {
 	}
 }
 
+// One of the jobs is always registered with max_runs.
+const (
+	rationed = 2
+	simRuns  = 25
+)
+
 var simExprs = []string{"* * * * *", "*/2 * * * *", "@every 7s", "30 * * * *", "@every 1s"}
 
 func (s *sim) registerRandom(id string) {
@@ -146,6 +152,12 @@ func (s *sim) registerRandom(id string) {
 		j.Retry.MaxAttempts = 1 + s.r.IntN(4)
 		j.MaxOutstanding = 1 + s.r.IntN(5)
 		j.Timeout = time.Duration(1+s.r.IntN(30)) * time.Second
+		if s.r.IntN(2) == 0 {
+			j.Schedule.Jitter = time.Duration(1+s.r.IntN(450)) * time.Millisecond
+		}
+		if id == s.ids[rationed] {
+			j.MaxRuns = simRuns
+		}
 	})
 	before := s.now
 	a := s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}})
@@ -228,6 +240,9 @@ func (s *sim) verify() {
 			s.t.Fatalf("job %s was acknowledged and is gone", id)
 		}
 		s.verifyRecords(id)
+		if id == s.ids[rationed] {
+			s.verifyRation(id)
+		}
 		for _, l := range s.lives[id] {
 			if !l.edited {
 				s.verifyLife(id, l)
@@ -254,6 +269,29 @@ func (s *sim) verifyRecords(id string) {
 			s.t.Fatalf("job %s: the slots of %+v overlap those of %+v", id, l, before)
 		}
 		last[ref.Generation] = l
+	}
+}
+
+// verifyRation: however often the owner was lost and the job was edited, each
+// registration was given max_runs slots and no more.
+func (s *sim) verifyRation(id string) {
+	given := map[int64]int64{}
+	for _, l := range s.lines(id) {
+		ref, ok := job.ParseExecutionID(l.id)
+		if l.id == "open" {
+			ref.Generation = s.state.jobs[id].gen
+		}
+		if !ok || ref.Kind != job.Manual {
+			given[ref.Generation] += l.count
+		}
+	}
+	for gen, n := range given {
+		if n > simRuns {
+			s.t.Fatalf("job %s generation %d was given %d slots, max_runs is %d:\n%v", id, gen, n, simRuns, s.lines(id))
+		}
+	}
+	if j := s.state.jobs[id]; j != nil && j.status == job.Finished && given[j.gen] != simRuns {
+		s.t.Fatalf("job %s is finished after %d slots, max_runs is %d:\n%v", id, given[j.gen], simRuns, s.lines(id))
 	}
 }
 

@@ -58,10 +58,10 @@ type State struct {
 	cfg Config
 	now int64 // ms since 1970, of the step under way
 
-	life  int64                      // epoch of this ownership, as targets see it
-	jobs  map[string]*jobRec         // Invariant: every job of the partition that the store or the queue has.
-	wheel *wheel.Wheel[timed]        // Invariant: an active job with a next slot is in it, or held, or full.
-	cache map[timingKey]*compilation // of schedules; an entry may be dropped at any time
+	life  int64                    // epoch of this ownership, as targets see it
+	jobs  map[string]*jobRec       // Invariant: every job of the partition that the store or the queue has.
+	wheel *wheel.Wheel[timed]      // Invariant: an active job with a next slot is in it, or held, or full.
+	cache map[job.Key]*compilation // of schedules; an entry may be dropped at any time
 
 	lastNumber int64
 	queue      queue
@@ -118,7 +118,7 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		life:       fence.Epoch,
 		jobs:       map[string]*jobRec{},
 		wheel:      wheel.New[timed](now.UnixMilli()),
-		cache:      map[timingKey]*compilation{},
+		cache:      map[job.Key]*compilation{},
 		lastNumber: fence.LastNumber,
 		running:    map[string]*flight{},
 		deciding:   map[resultKey]bool{},

@@ -476,7 +476,7 @@ func (w *world) lines(id string) []line {
 
 // slots are those of a schedule in (from, to], walked one by one.
 func slots(t testing.TB, sp *belfryv1.JobSpec, from, to time.Time) []time.Time {
-	s := timingOf(t, sp)
+	s := timingOf(t, sp).First(sp.GetMaxRuns(), from)
 	var out []time.Time
 	for at, ok := s.Next(from); ok && !at.After(to); at, ok = s.Next(at) {
 		out = append(out, at)

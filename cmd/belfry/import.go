@@ -265,7 +265,7 @@ func checkLine(l importer.Line) (api.JobRequest, string) {
 	if bad := job.CheckID(j.JobID); bad != nil {
 		return j, bad.Error()
 	}
-	if _, err := job.Compile(timingOf(j.JobSpec)); err != nil {
+	if _, err := job.Compile(timingOf(j.JobID, j.JobSpec)); err != nil {
 		return j, err.Error()
 	}
 	return j, ""
@@ -287,7 +287,7 @@ func checkedView() output.View[checked] {
 		Columns: []output.Column[checked]{
 			{Header: "LINE", Cell: func(c checked) string { return strconv.FormatInt(c.Line, 10) }},
 			{Header: "JOB ID", Cell: func(c checked) string { return c.Job.JobID }},
-			{Header: "SCHEDULE", Cell: func(c checked) string { return c.Job.ScheduleExpr }},
+			{Header: "SCHEDULE", Cell: func(c checked) string { return scheduleOf(c.Job.JobSpec) }},
 			{Header: "TIME ZONE", Cell: func(c checked) string { return zoneOf(c.Job.JobSpec) }},
 			{Header: "DESCRIPTION", Cell: func(c checked) string { return shorten(c.Job.Description) }},
 		},

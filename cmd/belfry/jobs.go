@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ func jobView() output.View[jobDoc] {
 		Columns: []output.Column[jobDoc]{
 			{Header: "JOB ID", Cell: func(j jobDoc) string { return j.Value.JobID }},
 			{Header: "STATUS", Cell: func(j jobDoc) string { return j.Value.Status }},
-			{Header: "SCHEDULE", Cell: func(j jobDoc) string { return j.Value.ScheduleExpr }},
+			{Header: "SCHEDULE", Cell: func(j jobDoc) string { return scheduleOf(j.Value.JobSpec) }},
 			{Header: "TIME ZONE", Cell: func(j jobDoc) string { return zoneOf(j.Value.JobSpec) }},
 			{Header: "NEXT RUN", Cell: func(j jobDoc) string { return instant(j.Value.NextRun) }},
 			{Header: "LAST", Cell: lastCell},
@@ -180,16 +181,22 @@ func newJobsNext(a *app) *cobra.Command {
 	return cmd
 }
 
+// scheduleOf is when a job is due, as it was written.
+func scheduleOf(s api.JobSpec) string { return strings.Join(s.Schedules(), " | ") }
+
 // nextRuns is the server's list of next runs, continued here when it is shorter
 // than what is wanted. The first of them is the anchor of @every.
 func nextRuns(j api.Job, n int) (explanation, error) {
-	e := explanation{ScheduleExpr: j.ScheduleExpr, TimeZone: zoneOf(j.JobSpec)}
+	e := explanation{ScheduleExpr: j.ScheduleExpr, ScheduleExprs: j.ScheduleExprs, TimeZone: zoneOf(j.JobSpec)}
 	e.Description = j.ScheduleDescription
 	e.NextRuns, e.NextRunsLocal, e.Warnings = j.NextRuns, j.NextRunsLocal, j.Warnings
 	if have := len(e.NextRuns); have > 0 && have < n && len(e.NextRunsLocal) == have {
-		t := timingOf(j.JobSpec)
+		t := timingOf(j.JobID, j.JobSpec)
 		t.Anchor = e.NextRuns[0]
-		more, err := explain(t, e.NextRuns[have-1], n-have)
+		if j.LastSlot != nil {
+			t.EndsAt = j.LastSlot.Add(time.Millisecond)
+		}
+		more, err := explain(t, 0, e.NextRuns[have-1], n-have)
 		if err != nil {
 			return explanation{}, err
 		}
@@ -203,8 +210,17 @@ func nextRuns(j api.Job, n int) (explanation, error) {
 }
 
 // timingOf is the schedule of a job as the domain has it.
-func timingOf(s api.JobSpec) job.Timing {
-	t := job.Timing{Expr: s.ScheduleExpr, Seconds: s.Seconds, Zone: zoneOf(s)}
+func timingOf(jobID string, s api.JobSpec) job.Timing {
+	all := s.Schedules()
+	t := job.Timing{Expr: all[0], Exprs: all[1:], Seconds: s.Seconds, Zone: zoneOf(s), Job: jobID}
+	if s.Jitter != nil {
+		t.Jitter = time.Duration(*s.Jitter)
+	}
+	for _, text := range s.Exclude {
+		if day, ok := job.ParseDay(text); ok {
+			t.Exclude = append(t.Exclude, day)
+		}
+	}
 	if s.DST != nil {
 		t.Gap, t.Fold = job.GapRule(s.DST.Gap), job.FoldRule(s.DST.Fold)
 	}
@@ -240,7 +256,7 @@ func (a *app) completeJob(cmd *cobra.Command, args []string, typed string) ([]st
 		if err != nil || len(ids) == 50 {
 			break
 		}
-		ids = append(ids, fmt.Sprintf("%s\t%s", j.Value.JobID, j.Value.ScheduleExpr))
+		ids = append(ids, fmt.Sprintf("%s\t%s", j.Value.JobID, scheduleOf(j.Value.JobSpec)))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }

@@ -56,12 +56,19 @@ func describeJob(f facts, j api.Job) {
 	f.line("Status", strings.TrimSuffix(j.Status+": "+j.StatusReason, ": "))
 	f.line("Not running", j.NotRunning)
 	if len(j.DependsOn) == 0 {
-		f.line("Schedule", j.ScheduleExpr+" in "+zoneOf(j.JobSpec))
+		f.line("Schedule", scheduleOf(j.JobSpec)+" in "+zoneOf(j.JobSpec))
 	}
 	f.line("In words", j.ScheduleDescription)
 	f.line("Dependents", strings.Join(j.Dependents, ", "))
 	f.line("Starts at", instant(j.StartsAt))
 	f.line("Ends at", instant(j.EndsAt))
+	f.line("Left out", strings.Join(j.Exclude, " "))
+	if j.Jitter != nil {
+		f.line("Jitter", j.Jitter.String())
+	}
+	if j.MaxRuns != nil && j.RunsGiven != nil {
+		f.line("Runs", fmt.Sprintf("%d of %d", *j.RunsGiven, *j.MaxRuns))
+	}
 	if j.Target != nil && j.Target.HTTP != nil {
 		f.line("Target", j.Target.HTTP.Method+" "+j.Target.HTTP.URL)
 		f.line("Headers", pairs(j.Target.HTTP.Headers, ": "))

@@ -18,17 +18,18 @@ import (
 // jobFlags are the fields of a job as flags. Only the flags that are given
 // become fields: the rest is the server's default, or stays as it is.
 type jobFlags struct {
-	schedule, url, method, body, json string
-	actor, signingSecretRef           string
-	description, retry, catchUp       string
-	headers, labels, dependsOn        []string
-	timeout                           time.Duration
-	timing                            timingFlags
-	maxOutstanding                    int
+	schedules                   []string
+	url, method, body, json     string
+	actor, signingSecretRef     string
+	description, retry, catchUp string
+	headers, labels, dependsOn  []string
+	timeout                     time.Duration
+	timing                      timingFlags
+	maxOutstanding              int
 }
 
 func (f *jobFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.schedule, "schedule", "", "cron expression, @daily, \"@every 10m\", or one RFC 3339 instant")
+	flags.StringArrayVar(&f.schedules, "schedule", nil, "cron expression, @daily, \"@every 10m\", or one RFC 3339 instant; given more than once, what any of them says")
 	f.timing.add(flags)
 	flags.StringVar(&f.url, "url", "", "URL that is called when the job is due")
 	flags.StringVar(&f.method, "method", "", "HTTP method (default POST)")
@@ -50,12 +51,20 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 func (f *jobFlags) fields(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
 	out := map[string]any{}
 	for name, value := range map[string]any{
-		"description": f.description, "schedule": f.schedule, "time-zone": f.timing.zone, "seconds": f.timing.seconds,
+		"description": f.description, "time-zone": f.timing.zone, "seconds": f.timing.seconds,
 		"starts-at": f.timing.startsAt.orNull(), "ends-at": f.timing.endsAt.orNull(), "timeout": f.timeout.String(), "max-outstanding": f.maxOutstanding, "depends-on": f.dependsOn,
+		"exclude": f.timing.exclude, "jitter": f.timing.jitter.String(), "max-runs": f.timing.maxRuns,
 	} {
 		if flags.Changed(name) {
 			out[fieldOf(name)] = value
 		}
+	}
+	switch len(f.schedules) {
+	case 0:
+	case 1:
+		out["schedule_expr"], out["schedule_exprs"] = f.schedules[0], nil
+	default:
+		out["schedule_expr"], out["schedule_exprs"] = nil, f.schedules
 	}
 	dst := map[string]any{}
 	setIf(flags, dst, "dst-gap", "gap", f.timing.gap)
@@ -74,12 +83,7 @@ func (f *jobFlags) fields(flags *pflag.FlagSet, stdin io.Reader) (map[string]any
 	return out, f.policies(flags, out)
 }
 
-func fieldOf(flag string) string {
-	if flag == "schedule" {
-		return "schedule_expr"
-	}
-	return strings.ReplaceAll(flag, "-", "_")
-}
+func fieldOf(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
 func setIf(flags *pflag.FlagSet, out map[string]any, flag, field string, value any) {
 	if flags.Changed(flag) {
@@ -264,7 +268,7 @@ func newJobsCreate(a *app) *cobra.Command {
   belfry jobs create once --schedule 2026-12-31T23:59:00Z --url https://example.com/hook --body @body.json --retry 3`,
 		Args: exactly("an id for the job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.schedule == "" && len(f.dependsOn) == 0 || f.url == "" && f.actor == "" {
+			if len(f.schedules) == 0 && len(f.dependsOn) == 0 || f.url == "" && f.actor == "" {
 				return usage("%s needs --schedule or --depends-on, and --url or --actor", cmd.CommandPath())
 			}
 			fields, err := f.fields(cmd.Flags(), a.stdin)

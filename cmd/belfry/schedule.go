@@ -26,15 +26,40 @@ type timingFlags struct {
 	seconds          bool
 	gap, fold        string
 	startsAt, endsAt instantFlag
+	exclude          []string
+	jitter           time.Duration
+	maxRuns          int64
 }
 
 func (f *timingFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.zone, "time-zone", "", "IANA name, such as Europe/Berlin (default UTC)")
-	flags.BoolVar(&f.seconds, "seconds", false, "the expression has six fields, the first one seconds")
+	flags.BoolVar(&f.seconds, "seconds", false, "cron expressions have a first field of seconds")
 	flags.StringVar(&f.gap, "dst-gap", "", "a wall time that the clock skips: run_after (default) or skip")
 	flags.StringVar(&f.fold, "dst-fold", "", "a wall time that the clock repeats: first (default) or both")
 	flags.Var(&f.startsAt, "starts-at", "nothing is due before this instant; it anchors @every")
 	flags.Var(&f.endsAt, "ends-at", "nothing is due at or after this instant")
+	flags.StringSliceVar(&f.exclude, "exclude", nil, "dates in the zone on which nothing is due, such as 2026-12-25,2026-12-26")
+	flags.DurationVar(&f.jitter, "jitter", 0, "each execution is due up to this much later, by a time made from job and slot")
+	flags.Int64Var(&f.maxRuns, "max-runs", 0, "how many slots of its schedule the job is given (default all)")
+}
+
+// timing is the flags as the domain has them.
+func (f *timingFlags) timing(exprs []string) (job.Timing, error) {
+	t := job.Timing{
+		Expr: exprs[0], Exprs: exprs[1:], Zone: f.zone, Seconds: f.seconds, Gap: job.GapRule(f.gap), Fold: job.FoldRule(f.fold),
+		StartsAt: f.startsAt.Time, EndsAt: f.endsAt.Time, Jitter: f.jitter,
+	}
+	if f.maxRuns < 0 || f.maxRuns > job.MaxRuns {
+		return t, usage("--max-runs %d: ask for 0 to %d", f.maxRuns, job.MaxRuns)
+	}
+	for _, text := range f.exclude {
+		day, ok := job.ParseDay(text)
+		if !ok {
+			return t, usage("--exclude %q: write a date like 2026-12-25", text)
+		}
+		t.Exclude = append(t.Exclude, day)
+	}
+	return t, nil
 }
 
 // instantFlag is an RFC 3339 instant as a flag.
@@ -74,24 +99,28 @@ func (f *instantFlag) Type() string { return "instant" }
 // explanation is what a schedule means, as /v1/schedules/preview answers, with
 // the schedule itself.
 type explanation struct {
-	ScheduleExpr string `json:"schedule_expr"`
-	TimeZone     string `json:"time_zone"`
+	ScheduleExpr  string   `json:"schedule_expr,omitzero"`
+	ScheduleExprs []string `json:"schedule_exprs,omitempty"`
+	TimeZone      string   `json:"time_zone"`
 	api.Preview
 }
 
 func newScheduleExplain(a *app) *cobra.Command {
 	var (
-		timing timingFlags
-		from   instantFlag
-		n      int
+		flag timingFlags
+		from instantFlag
+		id   string
+		n    int
 	)
 	cmd := &cobra.Command{
-		Use:   "explain EXPR",
+		Use:   "explain EXPR…",
 		Short: "Say in words what a schedule means, and when it is due next",
 		Example: `  belfry schedule explain '0 6 * * 1-5' --time-zone Europe/Berlin
   belfry schedule explain '30 2 * * *' --time-zone America/New_York --from 2026-03-07T12:00:00Z -n 3
+  belfry schedule explain '0 9 L * *' '0 9 * * mon#1' --exclude 2026-12-25
+  belfry schedule explain 'H H * * *' --job-id daily-report
   belfry schedule explain '@every 90s' -o name`,
-		Args: exactly("a schedule"),
+		Args: atLeastOne("schedule"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n < 1 || n > 1000 {
 				return usage("-n %d: ask for 1 to 1000 runs", n)
@@ -99,10 +128,12 @@ func newScheduleExplain(a *app) *cobra.Command {
 			if from.IsZero() {
 				from.Time = time.Now()
 			}
-			e, err := explain(job.Timing{
-				Expr: args[0], Zone: timing.zone, Seconds: timing.seconds, Gap: job.GapRule(timing.gap), Fold: job.FoldRule(timing.fold),
-				StartsAt: timing.startsAt.Time, EndsAt: timing.endsAt.Time, Anchor: from.Truncate(time.Millisecond),
-			}, from.Time, n)
+			timing, err := flag.timing(args)
+			if err != nil {
+				return err
+			}
+			timing.Anchor, timing.Job = from.Truncate(time.Millisecond), id
+			e, err := explain(timing, flag.maxRuns, from.Time, n)
 			if err != nil {
 				return err
 			}
@@ -110,7 +141,8 @@ func newScheduleExplain(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	timing.add(flags)
+	flag.add(flags)
+	flags.StringVar(&id, "job-id", "", "the job that it is for: H is made from its id")
 	flags.Var(&from, "from", "runs after this instant (default now)")
 	flags.IntVarP(&n, "count", "n", 10, "how many runs")
 	return cmd
@@ -118,7 +150,7 @@ func newScheduleExplain(a *app) *cobra.Command {
 
 // explain computes the next n runs after an instant, with the code that the
 // server uses.
-func explain(t job.Timing, from time.Time, n int) (explanation, error) {
+func explain(t job.Timing, maxRuns int64, from time.Time, n int) (explanation, error) {
 	if !t.StartsAt.IsZero() {
 		t.Anchor = t.StartsAt
 	}
@@ -126,7 +158,11 @@ func explain(t job.Timing, from time.Time, n int) (explanation, error) {
 	if err != nil {
 		return explanation{}, err
 	}
+	s = s.First(maxRuns, t.RunsFrom(from))
 	e := explanation{ScheduleExpr: t.Expr, TimeZone: t.Zone}
+	if len(t.Exprs) > 0 {
+		e.ScheduleExpr, e.ScheduleExprs = "", append([]string{t.Expr}, t.Exprs...)
+	}
 	if e.TimeZone == "" {
 		e.TimeZone = "UTC"
 	}

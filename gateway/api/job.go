@@ -10,12 +10,16 @@ import (
 type JobSpec struct {
 	Description    string            `json:"description,omitzero" doc:"Free text for people."`
 	Labels         map[string]string `json:"labels,omitempty" doc:"For selecting jobs in lists and bulk actions; at most 32."`
-	ScheduleExpr   string            `json:"schedule_expr,omitzero" doc:"When it is due; needed without depends_on: cron with 5 fields (names, 7 = Sunday; 6 fields with seconds: true), a descriptor such as @daily, @every 10m, or one RFC 3339 instant."`
-	Seconds        bool              `json:"seconds,omitzero" doc:"schedule_expr has six fields, the first one seconds."`
+	ScheduleExpr   string            `json:"schedule_expr,omitzero" doc:"When it is due; needed without depends_on: cron with 5 fields (names, 7 = Sunday, L, W, #, H; 6 fields with seconds: true; a year may follow), a descriptor such as @daily, @every 10m, or one RFC 3339 instant."`
+	ScheduleExprs  []string          `json:"schedule_exprs,omitempty" doc:"In place of schedule_expr: at most 10 cron expressions and instants. What is due by any of them is due, once."`
+	Seconds        bool              `json:"seconds,omitzero" doc:"Cron expressions have a first field of seconds."`
 	TimeZone       *string           `json:"time_zone,omitzero" doc:"IANA name, such as Europe/Berlin. Absent: UTC."`
 	DST            *DST              `json:"dst,omitzero" doc:"What a change of the clock does to fixed wall times."`
 	StartsAt       *time.Time        `json:"starts_at,omitzero" doc:"Nothing is due before this instant. It is also the anchor of @every."`
 	EndsAt         *time.Time        `json:"ends_at,omitzero" doc:"Nothing is due at or after this instant."`
+	Exclude        []string          `json:"exclude,omitempty" doc:"Dates in the job's zone on which nothing is due, such as 2026-12-25; at most 366."`
+	Jitter         *Duration         `json:"jitter,omitzero" doc:"Each execution is due less than this later than its slot, by a time that is made from job and slot. Less than half the smallest interval, at most 24h."`
+	MaxRuns        *int64            `json:"max_runs,omitzero" doc:"How many slots of its schedule the job is given, whatever becomes of them, counted from starts_at or its registration; then it is finished. 0: all."`
 	Target         *Target           `json:"target,omitzero" doc:"Where an execution goes."`
 	Timeout        *Duration         `json:"timeout,omitzero" doc:"Of one attempt, from dial to the last byte of the answer: default 30s, at most 1h. Of a queue, from claim to completion: default 1h, at most 24h."`
 	Retry          *Retry            `json:"retry,omitzero" doc:"How often and when a failed attempt is repeated."`
@@ -105,6 +109,8 @@ type Job struct {
 	CreatedAt           *time.Time     `json:"created_at,omitzero"`
 	UpdatedAt           *time.Time     `json:"updated_at,omitzero"`
 	ScheduleDescription string         `json:"schedule_description,omitzero" doc:"The schedule in words."`
+	RunsGiven           *int64         `json:"runs_given,omitzero" doc:"With max_runs: how many slots have been given so far."`
+	LastSlot            *time.Time     `json:"last_slot,omitzero" doc:"With max_runs: the last slot that the job is given."`
 	NextRun             *time.Time     `json:"next_run,omitzero" doc:"The next slot that is not armed yet."`
 	NextRuns            []time.Time    `json:"next_runs,omitempty" doc:"The next 5 instants of the schedule, UTC. A paused job would run at them if it were resumed."`
 	NextRunsLocal       []string       `json:"next_runs_local,omitempty" doc:"The same in the job's zone, with offset."`
@@ -152,19 +158,40 @@ type Triggered struct {
 
 // PreviewRequest is the body of schedules/preview.
 type PreviewRequest struct {
-	ScheduleExpr string     `json:"schedule_expr" doc:"As in a job."`
-	Seconds      bool       `json:"seconds,omitzero" doc:"As in a job."`
-	TimeZone     *string    `json:"time_zone,omitzero" doc:"As in a job."`
-	DST          *DST       `json:"dst,omitzero" doc:"As in a job."`
-	StartsAt     *time.Time `json:"starts_at,omitzero" doc:"As in a job."`
-	EndsAt       *time.Time `json:"ends_at,omitzero" doc:"As in a job."`
-	From         *time.Time `json:"from,omitzero" doc:"Runs strictly after this instant. Default now."`
-	N            *int       `json:"n,omitzero" doc:"How many, 1 to 100. Default 5."`
+	JobID         string     `json:"job_id,omitzero" doc:"Of the job that it is for: H and jitter are made from it."`
+	ScheduleExpr  string     `json:"schedule_expr,omitzero" doc:"As in a job."`
+	ScheduleExprs []string   `json:"schedule_exprs,omitempty" doc:"As in a job."`
+	Seconds       bool       `json:"seconds,omitzero" doc:"As in a job."`
+	TimeZone      *string    `json:"time_zone,omitzero" doc:"As in a job."`
+	DST           *DST       `json:"dst,omitzero" doc:"As in a job."`
+	StartsAt      *time.Time `json:"starts_at,omitzero" doc:"As in a job."`
+	EndsAt        *time.Time `json:"ends_at,omitzero" doc:"As in a job."`
+	Exclude       []string   `json:"exclude,omitempty" doc:"As in a job."`
+	Jitter        *Duration  `json:"jitter,omitzero" doc:"As in a job."`
+	MaxRuns       *int64     `json:"max_runs,omitzero" doc:"As in a job that is registered now."`
+	From          *time.Time `json:"from,omitzero" doc:"Runs strictly after this instant. Default now."`
+	N             *int       `json:"n,omitzero" doc:"How many, 1 to 100. Default 5."`
+}
+
+// Spec is the schedule as that of a job.
+func (r *PreviewRequest) Spec() *JobSpec {
+	return &JobSpec{
+		ScheduleExpr: r.ScheduleExpr, ScheduleExprs: r.ScheduleExprs, Seconds: r.Seconds, TimeZone: r.TimeZone, DST: r.DST,
+		StartsAt: r.StartsAt, EndsAt: r.EndsAt, Exclude: r.Exclude, Jitter: r.Jitter, MaxRuns: r.MaxRuns,
+	}
+}
+
+// Schedules is schedule_expr, or all of schedule_exprs.
+func (s *JobSpec) Schedules() []string {
+	if len(s.ScheduleExprs) > 0 {
+		return s.ScheduleExprs
+	}
+	return []string{s.ScheduleExpr}
 }
 
 // Preview is what a schedule means.
 type Preview struct {
-	NextRuns      []time.Time `json:"next_runs" doc:"UTC."`
+	NextRuns      []time.Time `json:"next_runs" doc:"Slots, UTC: jitter is not in them."`
 	NextRunsLocal []string    `json:"next_runs_local" doc:"The same in the zone, with offset."`
 	Warnings      []string    `json:"warnings"`
 	Description   string      `json:"description" doc:"The schedule in words."`

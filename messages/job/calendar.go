@@ -89,11 +89,31 @@ func daysIn(year, month int) int {
 func (f *cronFields) days(year, month int, first int64) uint32 {
 	const weeks = 1 | 1<<7 | 1<<14 | 1<<21 | 1<<28 | 1<<35
 	byWeek := uint32(uint64(f.dow)*weeks>>weekdayOf(first)) << 1
-	set := f.dom & byWeek
-	if f.either {
-		set = f.dom | byWeek
+	byDate, length := f.dom, daysIn(year, month)
+	if f.marked {
+		byDate |= f.marks.byDate(first, length)
+		byWeek |= f.marks.byWeek(first, length)
 	}
-	return set & (1<<(daysIn(year, month)+1) - 2)
+	set := byDate & byWeek
+	if f.either {
+		set = byDate | byWeek
+	}
+	return set & (1<<(length+1) - 2)
+}
+
+// has reports whether a month has any matching day.
+func (f *cronFields) has(year, month int) bool {
+	return f.month&(1<<month) != 0 && (f.years == nil || f.years.has(year))
+}
+
+// turn goes on to the first month of a later year, and is the number of its
+// first day: of the year that comes, or the next one that is named.
+func (f *cronFields) turn(year int, first int64) (int, int64) {
+	if f.years == nil || f.years.has(year) {
+		return year, first
+	}
+	year = f.years.next(year)
+	return year, dayNumber(year, 1, 1)
 }
 
 // nextTime is the first matching second of the day at or after sod.
@@ -119,7 +139,7 @@ func (f *cronFields) nextTime(sod int) (int, bool) {
 }
 
 // nextWall is the first matching wall time in [lo, hi). It walks months, so
-// even 29 February costs a handful of steps.
+// even 29 February costs a handful of steps, and skips years that are not named.
 func (f *cronFields) nextWall(lo, hi int64) (int64, bool) {
 	if lo >= hi {
 		return 0, false
@@ -128,7 +148,7 @@ func (f *cronFields) nextWall(lo, hi int64) (int64, bool) {
 	year, month, dom := civil(day)
 	first := day - int64(dom-1)
 	set := uint32(0)
-	if f.month&(1<<month) != 0 {
+	if f.has(year, month) {
 		set = f.days(year, month, first) >> dom << dom
 	}
 	if set&(1<<dom) != 0 {
@@ -144,9 +164,10 @@ func (f *cronFields) nextWall(lo, hi int64) (int64, bool) {
 			return 0, false
 		}
 		if month++; month > 12 {
-			year, month = year+1, 1
+			month = 1
+			year, first = f.turn(year+1, first)
 		}
-		if f.month&(1<<month) != 0 {
+		if f.has(year, month) {
 			set = f.days(year, month, first)
 		}
 	}
@@ -195,7 +216,7 @@ func (f *cronFields) countDays(lo, hi int64) int64 {
 	n := 0
 	for first < hi {
 		length := int64(daysIn(year, month))
-		if f.month&(1<<month) != 0 {
+		if f.has(year, month) {
 			set := f.days(year, month, first)
 			if lo > first {
 				set &^= 1<<(lo-first+1) - 1
@@ -207,7 +228,8 @@ func (f *cronFields) countDays(lo, hi int64) int64 {
 		}
 		first += length
 		if month++; month > 12 {
-			year, month = year+1, 1
+			month = 1
+			year, first = f.turn(year+1, first)
 		}
 	}
 	return int64(n)

@@ -3,33 +3,59 @@ package job
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 	"time"
 )
 
 // Describe says in plain English when a Timing is due, by the clock of its
 // zone. It is exact: two Timings share a description only when they are due
 // at the same wall times. What a change of the clock does to them is said by
-// Warnings. When the words would be many, or the Timing is refused, it is "".
+// Warnings. When the words would be many, or the Timing is refused, or is one of
+// an H without a job, it is "".
 func Describe(t Timing) string {
-	e, bad := parseExpr(t)
-	if bad != nil {
+	es, bad := parseAll(t)
+	if bad != nil || t.Triggered || t.Spread() && t.Job == "" {
 		return ""
 	}
 	s, err := Compile(t)
 	if err != nil {
 		return ""
 	}
-	switch e.kind {
-	case kindOnce:
-		return "Once, at " + e.at.Format(time.RFC3339Nano) + "."
-	case kindEvery:
-		return "Every " + durationWords(e.every) + everyFrom(t) + boundWords(t) + "."
+	except, some := excludeWords(t.Exclude)
+	if !some {
+		return ""
 	}
-	text := e.cron.words()
+	rest := boundWords(t) + except + jitterWords(t) + "."
+	switch s.kind {
+	case kindOnce:
+		return "Once, at " + es[0].at.Format(time.RFC3339Nano) + rest
+	case kindEvery:
+		return "Every " + durationWords(es[0].every) + everyFrom(t) + rest
+	}
+	text := manyWords(es)
 	if text == "" {
 		return ""
 	}
-	return text + ", " + zoneWords(s) + boundWords(t) + "."
+	return text + ", " + zoneWords(s) + rest
+}
+
+// manyWords joins the words of several expressions; "" when one has none.
+func manyWords(es []expression) string {
+	var parts []string
+	for _, e := range es {
+		text := e.cron.words()
+		if e.kind == kindOnce {
+			text = "Once, at " + e.at.Format(time.RFC3339Nano)
+		}
+		if text == "" {
+			return ""
+		}
+		if len(parts) > 0 {
+			text = strings.ToLower(text[:1]) + text[1:]
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; and also ")
 }
 
 func everyFrom(t Timing) string {
@@ -181,27 +207,54 @@ func (f *cronFields) hourWords() string {
 	return plural("hour", uint64(f.hour), list)
 }
 
-// dayWords says the days and months.
+// dayWords says the days, months and years.
 func (f *cronFields) dayWords() string {
 	text := "every day"
 	anyDom, anyDow := f.dom == everyDom, f.dow == everyDow
-	dom := listWords(uint64(f.dom))
-	if dom == "" {
+	dates, some := f.dateWords()
+	if !some {
 		return ""
 	}
-	dom = "on " + plural("day", uint64(f.dom), dom) + " of the month"
-	dow := "on " + namedWords(uint64(f.dow), weekdayWord)
+	weekdays := f.weekWords()
 	switch {
 	case f.either && !anyDom && !anyDow:
-		text = dom + " and also " + dow
+		text = dates + " and also " + weekdays
 	case f.either: // one of the two is every day, so the other adds nothing
 	case !anyDom:
-		text = dom
+		text = dates
 	case !anyDow:
-		text = dow
+		text = weekdays
 	}
 	if f.month != everyMonth {
 		text += " in " + namedWords(uint64(f.month), monthWord)
 	}
-	return text
+	if f.years == nil {
+		return text
+	}
+	years := f.years.words()
+	if years == "" {
+		return ""
+	}
+	return text + ", in " + years
+}
+
+// dateWords says the days of the month; false when that takes too many words.
+func (f *cronFields) dateWords() (string, bool) {
+	parts := f.marks.dateWords()
+	if f.dom != 0 {
+		list := listWords(uint64(f.dom))
+		if list == "" {
+			return "", false
+		}
+		parts = append([]string{"on " + plural("day", uint64(f.dom), list) + " of the month"}, parts...)
+	}
+	return strings.Join(parts, " and "), len(parts) <= mostParts
+}
+
+func (f *cronFields) weekWords() string {
+	parts := f.marks.weekWords()
+	if f.dow != 0 {
+		parts = append([]string{"on " + namedWords(uint64(f.dow), weekdayWord)}, parts...)
+	}
+	return strings.Join(parts, " and ")
 }

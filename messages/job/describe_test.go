@@ -3,6 +3,7 @@ package job
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -41,6 +42,20 @@ func TestDescribe(t *testing.T) {
 		{Timing{Expr: "@every 48h", Anchor: date(2026, 1, 1)}, "Every 2 days, counted from 2026-01-01T00:00:00Z."},
 		{Timing{Expr: "@daily", StartsAt: date(2026, 1, 1), EndsAt: date(2027, 1, 1)}, "At 00:00 every day, UTC, starting at 2026-01-01T00:00:00Z, ending before 2027-01-01T00:00:00Z."},
 		{Timing{Expr: "2026-01-31T07:00:00.5+01:00"}, "Once, at 2026-01-31T06:00:00.5Z."},
+		{Timing{Expr: "0 0 L * *"}, "At 00:00 on the last day of the month, UTC."},
+		{Timing{Expr: "0 0 L-1,L-3 * *"}, "At 00:00 on the day before the last day of the month and on the day 3 days before the last day of the month, UTC."},
+		{Timing{Expr: "0 0 1,LW * *"}, "At 00:00 on day 1 of the month and on the last day from Monday to Friday of the month, UTC."},
+		{Timing{Expr: "0 0 15W 2 *"}, "At 00:00 on the day from Monday to Friday nearest to day 15 of the month in February, UTC."},
+		{Timing{Expr: "0 0 * * 5L"}, "At 00:00 on the last Friday of the month, UTC."},
+		{Timing{Expr: "0 0 * * 1,5#2,6#2,0#1"}, "At 00:00 on Monday and on the first Sunday of the month and on the second Friday and Saturday of the month, UTC."},
+		{Timing{Expr: "0 0 13 * 5#2"}, "At 00:00 on day 13 of the month and also on the second Friday of the month, UTC."},
+		{Timing{Expr: "0 0 1 1 * 2027,2030-2033"}, "At 00:00 on day 1 of the month in January, in 2027 and 2030 to 2033, UTC."},
+		{Timing{Expr: "0 6 * * *", Exprs: []string{"30 18 * * 5"}, Zone: "Asia/Tokyo"}, "At 06:00 every day; and also at 18:30 on Friday, Asia/Tokyo time."},
+		{Timing{Expr: "0 6 * * *", Exprs: []string{"2026-01-31T06:00:00Z"}}, "At 06:00 every day; and also once, at 2026-01-31T06:00:00Z, UTC."},
+		{Timing{Expr: "0 6 * * *", Exclude: []Day{DayOf(date(2026, 12, 26)), DayOf(date(2026, 12, 25))}}, "At 06:00 every day, UTC, except on 2026-12-25 and 2026-12-26."},
+		{Timing{Expr: "0 6 * * *", Jitter: 90 * time.Second}, "At 06:00 every day, UTC, each less than 1m30s later."},
+		{Timing{Expr: "H H * * *", Job: "daily-report"}, "At 08:24 every day, UTC."},
+		{Timing{Expr: "H H * * *"}, ""},
 	} {
 		if got := Describe(c.timing); got != c.want {
 			t.Errorf("%q: %q\nwant %q", c.timing.Expr, got, c.want)
@@ -54,6 +69,7 @@ func TestDescribeIsExact(t *testing.T) {
 	t.Parallel()
 	type due struct {
 		fields cronFields
+		years  yearSet
 		expr   string
 	}
 	seen := map[string]due{}
@@ -66,7 +82,10 @@ func TestDescribeIsExact(t *testing.T) {
 			return
 		}
 		now := due{fields: sameDays(s.cron), expr: timing.Expr}
-		if before, ok := seen[text]; ok && before.fields != now.fields {
+		if years := now.fields.years; years != nil {
+			now.years, now.fields.years = *years, nil
+		}
+		if before, ok := seen[text]; ok && (before.fields != now.fields || before.years != now.years) {
 			t.Fatalf("%q and %q are both %q", before.expr, now.expr, text)
 		}
 		seen[text] = now
@@ -77,7 +96,15 @@ func TestDescribeIsExact(t *testing.T) {
 func sameDays(f cronFields) cronFields {
 	if f.either && (f.dom == everyDom || f.dow == everyDow) {
 		f.dom, f.dow = everyDom, everyDow
+		f.marks, f.marked = dayMarks{}, false
 	}
+	if f.dow == everyDow {
+		f.marks.nth = [6]uint8{}
+	}
+	if f.dom == everyDom {
+		f.marks.last, f.marks.near = 0, 0
+	}
+	f.marked = f.marks != dayMarks{}
 	if f.dom == everyDom || f.dow == everyDow {
 		f.either = false
 	}
@@ -122,6 +149,13 @@ func TestWarnings(t *testing.T) {
 		{Timing{Expr: "@every 10m", Zone: "Asia/Tokyo"}, []string{"only changes how times are shown"}},
 		{Timing{Expr: "2026-01-01T00:00:00Z", Zone: "Asia/Tokyo", Seconds: true}, []string{"no effect", "only changes how times are shown"}},
 		{Timing{Expr: "@daily", Seconds: true}, []string{"no effect on a shorthand"}},
+		{Timing{Expr: "0 0 L * *"}, nil},
+		{Timing{Expr: "0 0 31W * *"}, []string{"a month without a day 31 is skipped by 31W"}},
+		{Timing{Expr: "0 0 * * 5#5"}, []string{"a month without a fifth Friday is skipped"}},
+		{Timing{Expr: "0 0 L-29 * *"}, []string{"a month of 29 days or less is skipped by L-29"}},
+		{Timing{Expr: "H 6 * * *", Job: "x"}, nil},
+		{Timing{Expr: "H 6 * * *"}, []string{"made from the job's id, and none is given"}},
+		{Timing{Expr: "*/35 * * * *", Exprs: []string{"*/35 1 * * *", "* 2 * * *"}}, []string{"step of 35", "60 times a day"}},
 	} {
 		got := Warnings(c.timing)
 		if len(got) != len(c.want) {

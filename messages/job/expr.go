@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -10,19 +11,22 @@ import (
 // lists all minutes of an hour and stays well under it.
 const maxExprLen = 1024
 
-// The three shapes of a schedule expression.
+// The three shapes of a schedule expression, and several together.
 type exprKind uint8
 
 const (
 	kindCron exprKind = iota
 	kindEvery
 	kindOnce
+	kindMany
 )
 
-// expression is Timing.Expr after parsing, before zone and bounds.
+// expression is one of a Timing after parsing, before zone and bounds.
 type expression struct {
 	kind   exprKind
 	fields [6]string // kindCron: second … day of week in lower case, the second "0" when not written
+	year   string    // kindCron: "*" when not written
+	spread bool      // kindCron: it has an H, and fields have the values of a job
 	cron   cronFields
 	every  time.Duration
 	at     time.Time
@@ -41,13 +45,42 @@ var descriptors = map[string]string{
 
 const descriptorList = "@hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually or \"@every 10m\""
 
-// parseExpr decides which of the three shapes an expression has and parses
-// it. Every refusal is about schedule_expr.
-func parseExpr(t Timing) (expression, *Invalid) {
-	if bad := checkText(t.Expr); bad != nil {
+// MaxExprs bounds how many schedules a job may have.
+const MaxExprs = 10
+
+// parseAll parses every schedule of a Timing. A refusal is about schedule_expr,
+// or about one of schedule_exprs when there are several.
+func parseAll(t Timing) ([]expression, *Invalid) {
+	if len(t.Exprs) == 0 {
+		e, bad := parseExpr(t.Expr, t.Seconds, t.Job)
+		return []expression{e}, bad
+	}
+	if n := 1 + len(t.Exprs); n > MaxExprs {
+		return nil, Refuse("schedule_exprs", "there are %d, and a job has at most %d; register another job for the rest", n, MaxExprs)
+	}
+	all, bad := []expression{}, &Invalid{}
+	for i, text := range append([]string{t.Expr}, t.Exprs...) {
+		e, refused := parseExpr(text, t.Seconds, t.Job)
+		if refused == nil && e.kind == kindEvery {
+			refused = refuseExpr("%s is an interval, whose phase is that of its job, and does not go together with other schedules; register a job for it", quote(text))
+		}
+		if refused != nil {
+			bad.Problems = append(bad.Problems, Problem{fmt.Sprintf("schedule_exprs[%d]", i), refused.Problems[0].Message})
+		}
+		all = append(all, e)
+	}
+	if bad.Problems != nil {
+		return nil, bad
+	}
+	return all, nil
+}
+
+// parseExpr decides which of the three shapes an expression has and parses it.
+func parseExpr(expr string, seconds bool, jobID string) (expression, *Invalid) {
+	if bad := checkText(expr); bad != nil {
 		return expression{}, bad
 	}
-	text := strings.Trim(t.Expr, " \t")
+	text := strings.Trim(expr, " \t")
 	switch {
 	case text == "":
 		return expression{}, refuseExpr(`is empty; write a cron expression such as "0 6 * * *", %s, or one RFC 3339 instant`, descriptorList)
@@ -60,7 +93,7 @@ func parseExpr(t Timing) (expression, *Invalid) {
 		at, bad := parseInstant(text)
 		return expression{kind: kindOnce, at: at}, bad
 	}
-	return parseCron(text, t.Seconds)
+	return parseCron(text, seconds, jobID)
 }
 
 // checkText refuses what no expression can contain, so that later messages
@@ -85,7 +118,7 @@ func parseDescriptor(text string) (expression, *Invalid) {
 	lower := strings.ToLower(text)
 	word, rest, _ := strings.Cut(strings.ReplaceAll(lower, "\t", " "), " ")
 	if cron, ok := descriptors[lower]; ok {
-		return parseCron(cron, false)
+		return parseCron(cron, false, "")
 	}
 	switch word {
 	case "@every":

@@ -42,6 +42,7 @@ type fieldItem struct {
 	lo, hi, step int
 	star         bool // written as `*` or `*/step`
 	open         bool // written as N/step, which runs to the field's maximum
+	mark         dayMark
 }
 
 // bare reports whether a field restricts nothing (P-DAY).
@@ -64,8 +65,8 @@ func (r *fieldRule) parse(text string) ([]fieldItem, error) {
 }
 
 func (r *fieldRule) parseItem(part string, alone bool) (fieldItem, error) {
-	if err := r.checkExtensions(part); err != nil {
-		return fieldItem{}, err
+	if mark, err := r.parseMark(part); err != nil || mark.kind != noMark {
+		return fieldItem{step: 1, mark: mark}, err
 	}
 	base, step, stepped := strings.Cut(part, "/")
 	if base == "?" && (!r.day || stepped || !alone) {
@@ -199,25 +200,6 @@ func shortDuration(d time.Duration) string {
 		s = s[:len(s)-2]
 	}
 	return s
-}
-
-// checkExtensions names the letters and signs of other dialects, which would
-// otherwise be refused with a riddle.
-func (r *fieldRule) checkExtensions(part string) error {
-	what := ""
-	switch {
-	case strings.Contains(part, "#"):
-		what = "# (nth weekday)"
-	case part == "l" || part == "lw" || strings.HasPrefix(part, "l-") || len(part) > 1 && part[len(part)-1] == 'l' && part != "jul":
-		what = "L (last)"
-	case len(part) > 1 && part[len(part)-1] == 'w':
-		what = "W (nearest weekday)"
-	case part == "h" || strings.HasPrefix(part, "h/") || strings.HasPrefix(part, "h("):
-		what = "H (hashed)"
-	default:
-		return nil
-	}
-	return fmt.Errorf("has %s: %s is not part of this dialect; write the days or values that you mean, such as 28 or 1-7", quote(part), what)
 }
 
 // mostDigits stands for every number too large to matter.

@@ -9,7 +9,9 @@ import "time"
 // evaluated on the wall clock of its zone (see walltime.go). The slots of
 // @every are anchor + k·D for k ≥ 1; when the anchor is starts_at itself, the
 // slot at starts_at (k = 0) is due too. Without an anchor and without
-// starts_at, as in a preview, the anchor is 1970-01-01.
+// starts_at, as in a preview, the anchor is 1970-01-01. Of several expressions
+// an instant that more than one has is one slot (see many.go). On an excluded
+// date nothing is due.
 type Schedule struct {
 	cron     cronFields
 	zone     *zone
@@ -18,6 +20,9 @@ type Schedule struct {
 	kind     exprKind
 	gapSkip  bool
 	foldBoth bool
+	many     *many    // kindMany
+	excluded []window // Invariant: ascending and apart
+	jitter   int64    // milliseconds
 }
 
 // Compile parses and checks a Timing. A refusal is an *Invalid that names
@@ -33,25 +38,31 @@ func Compile(t Timing) (*Schedule, error) {
 			problems = append(problems, bad.Problems...)
 		}
 	}
-	e, bad := parseExpr(t)
+	es, bad := parseAll(t)
 	note(bad)
 	z, bad := loadZone(t.Zone)
 	note(bad)
 	note(checkRules(t))
 	note(checkBounds(t))
+	note(checkExclude(t))
+	note(checkJitter(t))
 	if problems != nil {
 		return nil, &Invalid{Problems: problems}
 	}
-	s := build(t, e, z)
+	s := build(t, es, z)
 	if bad := s.checkFires(t); bad != nil {
+		return nil, bad
+	}
+	if bad := s.checkOrder(t); bad != nil {
 		return nil, bad
 	}
 	return s, nil
 }
 
-func build(t Timing, e expression, z *zone) *Schedule {
+func build(t Timing, es []expression, z *zone) *Schedule {
+	e := es[0]
 	s := &Schedule{
-		cron: e.cron, zone: z, kind: e.kind,
+		cron: e.cron, zone: z, kind: e.kind, excluded: z.windows(t.Exclude), jitter: t.Jitter.Milliseconds(),
 		from: calendarStart.UnixMilli(), to: calendarEnd.UnixMilli(),
 		gapSkip: t.Gap == GapSkip, foldBoth: t.Fold == FoldBoth,
 	}
@@ -61,10 +72,12 @@ func build(t Timing, e expression, z *zone) *Schedule {
 	if !t.EndsAt.IsZero() {
 		s.to = t.EndsAt.UnixMilli()
 	}
-	switch e.kind {
-	case kindOnce:
+	switch {
+	case len(es) > 1:
+		s.kind, s.many = kindMany, manyOf(es)
+	case e.kind == kindOnce:
 		s.grid.anchor = e.at.UnixMilli()
-	case kindEvery:
+	case e.kind == kindEvery:
 		s.grid = gridOf(t, e.every)
 	}
 	return s
@@ -124,10 +137,17 @@ func (s *Schedule) checkFires(t Timing) *Invalid {
 	if _, ok := s.nextMilli(s.from); ok {
 		return nil
 	}
-	if t.StartsAt.IsZero() && t.EndsAt.IsZero() {
-		return refuseExpr("can never fire before the year %d; choose a schedule that does", lastYear+1)
+	field := "schedule_expr"
+	if len(t.Exprs) > 0 {
+		field = "schedule_exprs"
 	}
-	return refuseExpr("can never fire: it has no due time at or after starts_at and before ends_at; widen the two, or change the expression")
+	switch {
+	case len(t.Exclude) > 0:
+		return Refuse("exclude", "with these dates left out it can never fire; leave out fewer, or change the schedule")
+	case t.StartsAt.IsZero() && t.EndsAt.IsZero():
+		return Refuse(field, "can never fire from the year %d to %d; choose a schedule that does", firstYear, lastYear)
+	}
+	return Refuse(field, "can never fire: it has no due time at or after starts_at and before ends_at; widen the two, or change the expression")
 }
 
 // Next is the first slot strictly after an instant; false when nothing is
@@ -166,30 +186,54 @@ func afterMilli(t time.Time) int64 {
 
 // nextMilli is the first slot at or after ms.
 func (s *Schedule) nextMilli(ms int64) (int64, bool) {
-	ms = max(ms, s.from)
-	next, ok := ms, true
+	for ms = max(ms, s.from); ; {
+		next, ok := s.nextDue(ms)
+		if !ok || next >= s.to {
+			return 0, false
+		}
+		w, out := s.excludedAt(next)
+		if !out {
+			return next, true
+		}
+		ms = w.hi
+	}
+}
+
+// nextDue is nextMilli without bounds and excluded dates.
+func (s *Schedule) nextDue(ms int64) (next int64, ok bool) {
 	switch s.kind {
 	case kindCron:
-		next, ok = s.nextCron(ceilDiv(ms, 1000))
-		next *= 1000
+		next, ok = s.nextCron(&s.cron, ceilDiv(ms, 1000))
+		return next * 1000, ok
 	case kindEvery:
-		next, ok = s.grid.next(ms)
-	case kindOnce:
-		next, ok = s.grid.anchor, ms <= s.grid.anchor
+		return s.grid.next(ms)
+	case kindMany:
+		return s.nextMany(ms)
 	}
-	return next, ok && next < s.to
+	return s.grid.anchor, ms <= s.grid.anchor
 }
 
 // countMilli is the number of slots in [lo, hi).
 func (s *Schedule) countMilli(lo, hi int64) int64 {
 	lo, hi = max(lo, s.from), min(hi, s.to)
+	n := s.countDue(lo, hi)
+	for _, w := range s.excludedIn(lo, hi) {
+		n -= s.countDue(max(lo, w.lo), min(hi, w.hi))
+	}
+	return n
+}
+
+// countDue is countMilli without bounds and excluded dates.
+func (s *Schedule) countDue(lo, hi int64) int64 {
 	switch {
 	case lo >= hi:
 		return 0
 	case s.kind == kindCron:
-		return s.countCron(ceilDiv(lo, 1000), ceilDiv(hi, 1000))
+		return s.countCron(&s.cron, ceilDiv(lo, 1000), ceilDiv(hi, 1000))
 	case s.kind == kindEvery:
 		return s.grid.count(lo, hi)
+	case s.kind == kindMany:
+		return s.countMany(lo, hi)
 	case lo <= s.grid.anchor && s.grid.anchor < hi:
 		return 1
 	}

@@ -33,7 +33,7 @@ func FuzzCompile(f *testing.F) {
 			f.Add(c.timing.Expr, c.timing.Zone, c.timing.Seconds)
 		}
 	}
-	for _, expr := range []string{"*/15 9-17 * jan-mar,dec mon-fri", "0 0 29 2 *", "@every 1h30m", "2026-01-01T00:00:00+05:30", "0 0 1,15 * ?"} {
+	for _, expr := range []string{"*/15 9-17 * jan-mar,dec mon-fri", "0 0 29 2 *", "@every 1h30m", "2026-01-01T00:00:00+05:30", "0 0 1,15 * ?", "0 0 L,15W,LW,L-3 * ?", "0 12 ? * mon#1,5L", "H(0-29)/10 H * * *", "0 0 29 2 * 2028-2040/4"} {
 		f.Add(expr, "Europe/Berlin", false)
 	}
 	f.Add("*/10 0 0 1 1 sun", "Pacific/Apia", true)

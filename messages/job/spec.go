@@ -21,20 +21,25 @@ type Spec struct {
 	CatchUp        CatchUp
 	MaxOutstanding int      // executions of this job that may be unfinished at once
 	DependsOn      []string // jobs whose success triggers this one; its schedule is not evaluated then
+	MaxRuns        int64    // slots of the schedule that are given to the job; 0: all
 	Paused         bool
 }
 
 // Timing is the schedule as the user wrote it. Compile turns it into a
 // Schedule that can be asked for instants.
 type Timing struct {
-	Expr     string // cron, descriptor, "@every 10m", or one RFC 3339 instant
-	Seconds  bool   // Expr has six fields, the first one seconds
-	Zone     string // IANA name; "" is UTC
+	Expr     string   // cron, descriptor, "@every 10m", or one RFC 3339 instant
+	Exprs    []string // further ones: what is due by any of them is due
+	Seconds  bool     // cron expressions have a first field of seconds
+	Zone     string   // IANA name; "" is UTC
 	Gap      GapRule
 	Fold     FoldRule
-	StartsAt time.Time // zero: no lower bound; also the anchor of @every
-	EndsAt   time.Time // zero: no upper bound; a slot at EndsAt is not due
-	Anchor   time.Time // phase of @every: StartsAt, else the instant of registration; stored, so failover does not move it
+	StartsAt time.Time     // zero: no lower bound; also the anchor of @every
+	EndsAt   time.Time     // zero: no upper bound; a slot at EndsAt is not due
+	Anchor   time.Time     // phase of @every: StartsAt, else the instant of registration; stored, so failover does not move it
+	Exclude  []Day         // dates of the zone on which nothing is due
+	Jitter   time.Duration // how much later than its slot an execution may be due
+	Job      string        // id of the job, from which H is made; not stored with the schedule
 
 	Triggered bool // upstreams trigger the job: nothing is ever due, whatever Expr says, which may be "" then
 }
@@ -50,7 +55,38 @@ func (t Timing) Anchored() bool {
 // it is worth keeping compiled: a cron expression, and neither an instant nor an
 // interval with a phase of its own.
 func (t Timing) Shared() bool {
-	return !t.Anchored() && !looksLikeInstant(strings.TrimSpace(t.Expr))
+	return !t.Anchored() && !t.Spread() && !looksLikeInstant(strings.TrimSpace(t.Expr))
+}
+
+// Spread tells whether the schedule has an H, so that it is each job's own.
+func (t Timing) Spread() bool { return spreads(t.Expr) || slices.ContainsFunc(t.Exprs, spreads) }
+
+// Key identifies a schedule: Timings of one key are compiled, or refused, alike.
+type Key struct {
+	exprs, exclude, zone, job string
+	seconds, triggered        bool
+	gap                       GapRule
+	fold                      FoldRule
+	starts, ends, anchor      time.Time
+	jitter                    time.Duration
+}
+
+// Key is the key of a Timing.
+func (t Timing) Key() Key {
+	k := Key{
+		exprs: t.Expr, zone: t.Zone, seconds: t.Seconds, triggered: t.Triggered, gap: t.Gap, fold: t.Fold, jitter: t.Jitter,
+		starts: t.StartsAt.UTC().Round(0), ends: t.EndsAt.UTC().Round(0), anchor: t.Anchor.UTC().Round(0),
+	}
+	if len(t.Exprs) > 0 {
+		k.exprs += "\n" + strings.Join(t.Exprs, "\n")
+	}
+	for _, d := range t.Exclude {
+		k.exclude += d.String() + " "
+	}
+	if t.Spread() {
+		k.job = t.Job
+	}
+	return k
 }
 
 // GapRule says what happens to a fixed wall time that a change of the clock skips.
@@ -195,6 +231,7 @@ func (t Timing) normalize() Timing {
 	orDefault(&t.Zone, "UTC")
 	orDefault(&t.Gap, GapRunAfter)
 	orDefault(&t.Fold, FoldFirst)
+	t.Exclude = slices.Compact(slices.Sorted(slices.Values(t.Exclude)))
 	return t
 }
 

@@ -28,6 +28,7 @@ const (
 	MaxCatchUpWindow  = 366 * 24 * time.Hour
 	MaxGrace          = 24 * time.Hour
 	MaxOutstandingCap = 100
+	MaxRuns           = 1_000_000_000
 )
 
 // NoJitter is the share of a pause that is random when a user asks for none,
@@ -59,6 +60,12 @@ func (s Spec) ValidateCompiled(p AddressPolicy, schedule error) error {
 	v.catchUp(s.CatchUp)
 	v.count("max_outstanding", s.MaxOutstanding, MaxOutstandingCap)
 	v.dependsOn(s.DependsOn)
+	if s.MaxRuns < 0 || s.MaxRuns > MaxRuns {
+		v.refuse("max_runs", "%d is not from 0 (without end) to %d", s.MaxRuns, MaxRuns)
+	}
+	if s.MaxRuns > 0 && len(s.DependsOn) > 0 {
+		v.refuse("max_runs", "it counts slots of a schedule, and the jobs of depends_on are what triggers this one: leave one of the two out")
+	}
 	if len(v.problems) == 0 {
 		return nil
 	}

@@ -25,8 +25,9 @@ type seam struct {
 	skipped int64 // wall times in [skipped, wallLo) fire at `at`; equal to wallLo when none do
 }
 
-// seamOf applies the rules of gap and fold to the beginning of span i.
-func (s *Schedule) seamOf(i int) seam {
+// seamOf applies the rules of gap and fold to the beginning of span i, for a
+// fixed schedule or a wild one.
+func (s *Schedule) seamOf(i int, fixed bool) seam {
 	sp := s.zone.spans[i]
 	if i == 0 {
 		const first = -1 << 40 // before any instant of the calendar
@@ -34,7 +35,7 @@ func (s *Schedule) seamOf(i int) seam {
 	}
 	start, before := sp.from+sp.offset, sp.from+s.zone.spans[i-1].offset
 	m := seam{at: sp.from, offset: sp.offset, wallLo: start, skipped: start}
-	if !s.cron.fixed {
+	if !fixed {
 		return m
 	}
 	if before < start && !s.gapSkip {
@@ -46,35 +47,36 @@ func (s *Schedule) seamOf(i int) seam {
 	return m
 }
 
-// nextCron is the first slot at or after an instant, both in seconds.
-func (s *Schedule) nextCron(sec int64) (int64, bool) {
+// nextCron is the first slot of an expression at or after an instant, both in
+// seconds.
+func (s *Schedule) nextCron(f *cronFields, sec int64) (int64, bool) {
 	for i := s.zone.find(sec); i < len(s.zone.spans); i++ {
-		m := s.seamOf(i)
+		m := s.seamOf(i, f.fixed)
 		lo := max(m.wallLo, sec+m.offset)
 		if sec <= m.at {
 			lo = m.skipped
 		}
-		if w, ok := s.cron.nextWall(lo, s.zone.until(i)+m.offset); ok {
+		if w, ok := f.nextWall(lo, s.zone.until(i)+m.offset); ok {
 			return max(w-m.offset, m.at), true
 		}
 	}
 	return 0, false
 }
 
-// countCron counts the slots in [lo, hi), in seconds. It counts and does not
+// countCron counts the slots of an expression in [lo, hi), in seconds. It counts and does not
 // walk, so two weeks of seconds cost what two minutes cost.
-func (s *Schedule) countCron(lo, hi int64) int64 {
+func (s *Schedule) countCron(f *cronFields, lo, hi int64) int64 {
 	n := int64(0)
 	for i := s.zone.find(lo); i < len(s.zone.spans); i++ {
-		m := s.seamOf(i)
+		m := s.seamOf(i, f.fixed)
 		if m.at >= hi {
 			break
 		}
 		from := max(m.wallLo, lo+m.offset)
-		n += s.cron.countWall(from, min(hi, s.zone.until(i))+m.offset)
+		n += f.countWall(from, min(hi, s.zone.until(i))+m.offset)
 		if lo <= m.at && m.skipped < m.wallLo {
-			_, moved := s.cron.nextWall(m.skipped, m.wallLo)
-			_, regular := s.cron.nextWall(m.wallLo, m.wallLo+1)
+			_, moved := f.nextWall(m.skipped, m.wallLo)
+			_, regular := f.nextWall(m.wallLo, m.wallLo+1)
 			if moved && !regular {
 				n++
 			}

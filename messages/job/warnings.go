@@ -3,14 +3,15 @@ package job
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
 // Warnings names what is right by the rules of cron and yet surprises people.
 // A Timing that Compile refuses has none.
 func Warnings(t Timing) []string {
-	e, bad := parseExpr(t)
-	if bad != nil {
+	es, bad := parseAll(t)
+	if bad != nil || t.Triggered {
 		return nil
 	}
 	s, err := Compile(t)
@@ -18,17 +19,34 @@ func Warnings(t Timing) []string {
 		return nil
 	}
 	var w []string
-	if e.kind != kindCron {
+	if s.kind == kindEvery || s.kind == kindOnce {
 		return unused(w, t, s)
 	}
-	if t.Seconds && strings.HasPrefix(strings.TrimSpace(t.Expr), "@") {
+	if t.Seconds && slices.ContainsFunc(append([]string{t.Expr}, t.Exprs...), shorthand) {
 		w = append(w, `"seconds" has no effect on a shorthand`)
 	}
-	w = warnSteps(w, e)
-	w = warnDays(w, e)
-	w = warnEveryMinute(w, e, t.Seconds)
-	return warnClock(w, s)
+	if t.Spread() && t.Job == "" {
+		w = append(w, "H stands for a value that is made from the job's id, and none is given: a job will run at other times than these")
+	}
+	for _, e := range es {
+		if e.kind != kindCron {
+			continue
+		}
+		for _, text := range warnCron(s, e, t.Seconds) {
+			if !slices.Contains(w, text) {
+				w = append(w, text)
+			}
+		}
+	}
+	return w
 }
+
+func warnCron(s *Schedule, e expression, seconds bool) []string {
+	w := warnDays(warnSteps(nil, e), e)
+	return warnClock(warnEveryMinute(w, e, seconds), s, &e.cron)
+}
+
+func shorthand(expr string) bool { return strings.HasPrefix(strings.TrimSpace(expr), "@") }
 
 // unused warns of settings that an instant or an interval does not read.
 func unused(w []string, t Timing, s *Schedule) []string {
@@ -89,7 +107,10 @@ func warnDays(w []string, e expression) []string {
 	case f.either:
 		w = append(w, "both day fields are given, so a day matches when either does: "+f.dayWords())
 	}
-	if first := bits.TrailingZeros32(f.dom); !f.either && first > 28 {
+	if skipped := f.marks.sometimes(); skipped != "" {
+		w = append(w, skipped)
+	}
+	if first := bits.TrailingZeros32(f.dom); !f.either && !f.marked && first > 28 {
 		for m := 1; m <= 12; m++ {
 			if f.month&(1<<m) != 0 && daysIn(firstYear, m) < first {
 				return append(w, fmt.Sprintf("a month without a day %d is skipped, not moved to its last day", first))
@@ -116,27 +137,27 @@ func warnEveryMinute(w []string, e expression, seconds bool) []string {
 // warnClock: wall times that a change of the clock skips or repeats, by the
 // standing rules of the zone. Those are read off a whole Gregorian cycle, in
 // which every date has met every weekday; dates already fixed may differ.
-func warnClock(w []string, s *Schedule) []string {
+func warnClock(w []string, s *Schedule, f *cronFields) []string {
 	const cycleStart = 4102444800 // 2100-01-01
 	var gap, fold string
 	for i := 1; i < len(s.zone.spans); i++ {
 		sp := s.zone.spans[i]
-		if sp.from < cycleStart || s.cron.hour == everyHour && !s.cron.fixed {
+		if sp.from < cycleStart || f.hour == everyHour && !f.fixed {
 			continue
 		}
 		start, before := sp.from+sp.offset, sp.from+s.zone.spans[i-1].offset
-		if at, ok := s.cron.nextWall(before, start); ok && gap == "" {
+		if at, ok := f.nextWall(before, start); ok && gap == "" {
 			gap = wallClock(at)
 		}
-		if at, ok := s.cron.nextWall(start, before); ok && fold == "" {
+		if at, ok := f.nextWall(start, before); ok && fold == "" {
 			fold = wallClock(at)
 		}
 	}
 	if gap != "" {
-		w = append(w, fmt.Sprintf("%s does not exist in %s when clocks go forward; such a run %s", gap, s.zone.loc, gapWords(s)))
+		w = append(w, fmt.Sprintf("%s does not exist in %s when clocks go forward; such a run %s", gap, s.zone.loc, gapWords(s, f)))
 	}
 	if fold != "" {
-		w = append(w, fmt.Sprintf("%s comes twice in %s when clocks go back; it runs %s", fold, s.zone.loc, foldWords(s)))
+		w = append(w, fmt.Sprintf("%s comes twice in %s when clocks go back; it runs %s", fold, s.zone.loc, foldWords(s, f)))
 	}
 	return w
 }
@@ -145,9 +166,9 @@ func wallClock(wall int64) string {
 	return clock(int(wall-floorDiv(wall, secondsPerDay)*secondsPerDay), wall%60 != 0)
 }
 
-func gapWords(s *Schedule) string {
+func gapWords(s *Schedule, f *cronFields) string {
 	switch {
-	case !s.cron.fixed:
+	case !f.fixed:
 		return "has no instant, because the minute or hour field begins with *; write the hours and minutes as numbers to have it moved"
 	case s.gapSkip:
 		return "is left out (dst.gap is skip)"
@@ -155,9 +176,9 @@ func gapWords(s *Schedule) string {
 	return "is made at the first instant after the gap (dst.gap)"
 }
 
-func foldWords(s *Schedule) string {
+func foldWords(s *Schedule, f *cronFields) string {
 	switch {
-	case !s.cron.fixed:
+	case !f.fixed:
 		return "both times, because the minute or hour field begins with *; write the hours and minutes as numbers to have it once"
 	case s.foldBoth:
 		return "both times (dst.fold is both)"

@@ -126,11 +126,11 @@ func (r Reader) openRanges(j *Job, now time.Time) []*belfryv1.SlotRange {
 }
 
 func (r Reader) count(j *Job, after, through time.Time) job.MissedSlots {
-	schedule, err := r.Compile(messages.TimingOf(j.Spec))
+	schedule, err := r.Compile(messages.TimingOf(j.ID, j.Spec))
 	if err != nil || after.IsZero() {
 		return job.MissedSlots{}
 	}
-	return schedule.Missed(after, through, 0)
+	return messages.Given(schedule, j.State).Missed(after, through, 0)
 }
 
 // rangeOf is a list element for slots that share a fate: it stands where its

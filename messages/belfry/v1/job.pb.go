@@ -184,6 +184,7 @@ type JobSpec struct {
 	RateLimit      *RateLimit             `protobuf:"bytes,11,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"` // absent: none
 	OnOpenCircuit  OpenCircuit            `protobuf:"varint,12,opt,name=on_open_circuit,json=onOpenCircuit,proto3,enum=belfry.v1.OpenCircuit" json:"on_open_circuit,omitempty"`
 	DependsOn      []string               `protobuf:"bytes,13,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"` // jobs whose success triggers this one, sorted; its timing is not evaluated then
+	MaxRuns        int64                  `protobuf:"varint,16,opt,name=max_runs,json=maxRuns,proto3" json:"max_runs,omitempty"`      // slots of the schedule that the job is given; 0: all
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -295,6 +296,13 @@ func (x *JobSpec) GetDependsOn() []string {
 	return nil
 }
 
+func (x *JobSpec) GetMaxRuns() int64 {
+	if x != nil {
+		return x.MaxRuns
+	}
+	return 0
+}
+
 // RateLimit is how often deliveries of a job begin.
 type RateLimit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -358,6 +366,9 @@ type Timing struct {
 	StartsAt      int64                  `protobuf:"varint,6,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	EndsAt        int64                  `protobuf:"varint,7,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
 	Anchor        int64                  `protobuf:"varint,8,opt,name=anchor,proto3" json:"anchor,omitempty"` // phase of @every
+	Exprs         []string               `protobuf:"bytes,10,rep,name=exprs,proto3" json:"exprs,omitempty"`   // further schedules: what is due by any is due
+	JitterMs      int64                  `protobuf:"varint,11,opt,name=jitter_ms,json=jitterMs,proto3" json:"jitter_ms,omitempty"`
+	Exclude       []int32                `protobuf:"varint,12,rep,packed,name=exclude,proto3" json:"exclude,omitempty"` // days since 1970-01-01 in the zone, on which nothing is due
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +457,27 @@ func (x *Timing) GetAnchor() int64 {
 		return x.Anchor
 	}
 	return 0
+}
+
+func (x *Timing) GetExprs() []string {
+	if x != nil {
+		return x.Exprs
+	}
+	return nil
+}
+
+func (x *Timing) GetJitterMs() int64 {
+	if x != nil {
+		return x.JitterMs
+	}
+	return 0
+}
+
+func (x *Timing) GetExclude() []int32 {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
 }
 
 type Target struct {
@@ -910,9 +942,12 @@ type JobState struct {
 	Last          *LastExecution         `protobuf:"bytes,17,opt,name=last,proto3" json:"last,omitempty"`
 	BacklogSince  int64                  `protobuf:"varint,18,opt,name=backlog_since,json=backlogSince,proto3" json:"backlog_since,omitempty"` // the slot since which max_outstanding holds slots back
 	Cancelled     int64                  `protobuf:"varint,19,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	Format        int32                  `protobuf:"varint,20,opt,name=format,proto3" json:"format,omitempty"`                     // that the row is written in; 0: the first
-	Dependents    int32                  `protobuf:"varint,30,opt,name=dependents,proto3" json:"dependents,omitempty"`             // jobs that depend on it
-	RateFull      int64                  `protobuf:"varint,45,opt,name=rate_full,json=rateFull,proto3" json:"rate_full,omitempty"` // when the bucket of its rate limit is full again
+	Format        int32                  `protobuf:"varint,20,opt,name=format,proto3" json:"format,omitempty"`                           // that the row is written in; 0: the first
+	Dependents    int32                  `protobuf:"varint,30,opt,name=dependents,proto3" json:"dependents,omitempty"`                   // jobs that depend on it
+	RateFull      int64                  `protobuf:"varint,45,opt,name=rate_full,json=rateFull,proto3" json:"rate_full,omitempty"`       // when the bucket of its rate limit is full again
+	RunsBefore    int64                  `protobuf:"varint,50,opt,name=runs_before,json=runsBefore,proto3" json:"runs_before,omitempty"` // max_runs: slots given before runs_since, by earlier definitions
+	RunsSince     int64                  `protobuf:"varint,51,opt,name=runs_since,json=runsSince,proto3" json:"runs_since,omitempty"`    // instant from which on the present schedule's slots count
+	LastSlot      int64                  `protobuf:"varint,52,opt,name=last_slot,json=lastSlot,proto3" json:"last_slot,omitempty"`       // the last slot that max_runs gives; 0: no max_runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1090,6 +1125,27 @@ func (x *JobState) GetDependents() int32 {
 func (x *JobState) GetRateFull() int64 {
 	if x != nil {
 		return x.RateFull
+	}
+	return 0
+}
+
+func (x *JobState) GetRunsBefore() int64 {
+	if x != nil {
+		return x.RunsBefore
+	}
+	return 0
+}
+
+func (x *JobState) GetRunsSince() int64 {
+	if x != nil {
+		return x.RunsSince
+	}
+	return 0
+}
+
+func (x *JobState) GetLastSlot() int64 {
+	if x != nil {
+		return x.LastSlot
 	}
 	return 0
 }
@@ -2037,7 +2093,7 @@ var File_belfry_v1_job_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x13belfry/v1/job.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\"\xad\x04\n" +
+	"\x13belfry/v1/job.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\"\xc8\x04\n" +
 	"\aJobSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06labels\x18\x02 \x03(\v2\x1e.belfry.v1.JobSpec.LabelsEntryR\x06labels\x12)\n" +
@@ -2052,14 +2108,15 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"rate_limit\x18\v \x01(\v2\x14.belfry.v1.RateLimitR\trateLimit\x12>\n" +
 	"\x0fon_open_circuit\x18\f \x01(\x0e2\x16.belfry.v1.OpenCircuitR\ronOpenCircuit\x12\x1d\n" +
 	"\n" +
-	"depends_on\x18\r \x03(\tR\tdependsOn\x1a9\n" +
+	"depends_on\x18\r \x03(\tR\tdependsOn\x12\x19\n" +
+	"\bmax_runs\x18\x10 \x01(\x03R\amaxRuns\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"@\n" +
 	"\tRateLimit\x12\x1d\n" +
 	"\n" +
 	"per_second\x18\x01 \x01(\x01R\tperSecond\x12\x14\n" +
-	"\x05burst\x18\x02 \x01(\x05R\x05burst\"\xd0\x01\n" +
+	"\x05burst\x18\x02 \x01(\x05R\x05burst\"\x9d\x02\n" +
 	"\x06Timing\x12\x12\n" +
 	"\x04expr\x18\x01 \x01(\tR\x04expr\x12\x18\n" +
 	"\aseconds\x18\x02 \x01(\bR\aseconds\x12\x12\n" +
@@ -2068,7 +2125,11 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\tfold_both\x18\x05 \x01(\bR\bfoldBoth\x12\x1b\n" +
 	"\tstarts_at\x18\x06 \x01(\x03R\bstartsAt\x12\x17\n" +
 	"\aends_at\x18\a \x01(\x03R\x06endsAt\x12\x16\n" +
-	"\x06anchor\x18\b \x01(\x03R\x06anchor\"\x9d\x01\n" +
+	"\x06anchor\x18\b \x01(\x03R\x06anchor\x12\x14\n" +
+	"\x05exprs\x18\n" +
+	" \x03(\tR\x05exprs\x12\x1b\n" +
+	"\tjitter_ms\x18\v \x01(\x03R\bjitterMs\x12\x18\n" +
+	"\aexclude\x18\f \x03(\x05R\aexclude\"\x9d\x01\n" +
 	"\x06Target\x12+\n" +
 	"\x04http\x18\x01 \x01(\v2\x15.belfry.v1.HTTPTargetH\x00R\x04http\x12.\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.belfry.v1.ActorTargetH\x00R\x05actor\x12.\n" +
@@ -2110,7 +2171,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\rPOLICY_LATEST\x10\x01\x12\x0e\n" +
 	"\n" +
 	"POLICY_ALL\x10\x02\x12\x0f\n" +
-	"\vPOLICY_NONE\x10\x03\"\xbf\x05\n" +
+	"\vPOLICY_NONE\x10\x03\"\x9c\x06\n" +
 	"\bJobState\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -2140,7 +2201,12 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"dependents\x18\x1e \x01(\x05R\n" +
 	"dependents\x12\x1b\n" +
-	"\trate_full\x18- \x01(\x03R\brateFullJ\x04\b\f\x10\r\"\xb2\x04\n" +
+	"\trate_full\x18- \x01(\x03R\brateFull\x12\x1f\n" +
+	"\vruns_before\x182 \x01(\x03R\n" +
+	"runsBefore\x12\x1d\n" +
+	"\n" +
+	"runs_since\x183 \x01(\x03R\trunsSince\x12\x1b\n" +
+	"\tlast_slot\x184 \x01(\x03R\blastSlotJ\x04\b\f\x10\r\"\xb2\x04\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
