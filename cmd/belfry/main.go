@@ -11,9 +11,9 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 // run is main with its exit code as a value.
 func run(args []string) int {
-	ctx, stop := interruptible(context.Background())
-	defer stop()
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ}
+	ctx, stop := interruptible(context.Background(), a.hurried)
+	defer stop()
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -23,4 +23,14 @@ func run(args []string) int {
 	code := exitCode(ctx, err)
 	report(a.stderr, code, err)
 	return code
+}
+
+// hurried does what the second signal asks for; false: nothing is left to do.
+func (a *app) hurried() bool {
+	hurry := a.hurry.Swap(nil)
+	if hurry == nil {
+		return false
+	}
+	(*hurry)()
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,8 @@ type app struct {
 	format         output.Format
 	server         string
 	requestTimeout time.Duration
+
+	hurry atomic.Pointer[func()] // what the second signal does; nil: the process ends at once
 }
 
 const rootLong = `Belfry fires jobs when they are due: register one with a cron expression, an
@@ -54,7 +57,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newDev(a), newServer(a), newConfig(a),
 		newJobs(a), newExecutions(a), newSchedule(a),
-		newImport(a), newExport(a), newCluster(a),
+		newImport(a), newExport(a), newCluster(a), newWorker(a),
 		newBench(a), newVersion(a),
 	)
 	return root

@@ -8,9 +8,9 @@ import (
 )
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM:
-// a server drains, a command gives up. The second signal ends the process at
-// once.
-func interruptible(parent context.Context) (context.Context, context.CancelFunc) {
+// a server drains, a command gives up. A further signal ends the process at once,
+// unless hurry has something to do first.
+func interruptible(parent context.Context, hurry func() bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -26,10 +26,12 @@ func interruptible(parent context.Context) (context.Context, context.CancelFunc)
 			case <-parent.Done():
 				return
 			}
-			if n > 0 {
+			switch {
+			case n == 0:
+				cancel()
+			case !hurry():
 				os.Exit(exitInterrupted)
 			}
-			cancel()
 		}
 	}()
 	return ctx, func() {

@@ -29,7 +29,7 @@ type Claimed struct {
 	MaxAttempts    int             `json:"max_attempts"`
 	Payload        json.RawMessage `json:"payload,omitempty" doc:"As in the job's target."`
 	LeaseDuration  Duration        `json:"lease_duration"`
-	LeaseExpiresAt time.Time       `json:"lease_expires_at" doc:"By the clock of the owner. Count lease_duration from before the request was sent instead, if clocks may differ."`
+	LeaseExpiresAt time.Time       `json:"lease_expires_at" doc:"By the clock of the owner, which may differ from yours."`
 	Timeout        Duration        `json:"timeout" doc:"From the claim on: no heartbeat extends the lease past it."`
 }
 
