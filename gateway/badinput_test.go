@@ -69,7 +69,7 @@ func TestFieldsOfLaterVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for field, location := range map[string]string{
-		`"overlap":"skip"`: "body.overlap", `"overlap_queue":1`: "body.overlap_queue", `"rate_limit":{"per_second":1}`: "body.rate_limit",
+		`"overlap":"skip"`: "body.overlap", `"overlap_queue":1`: "body.overlap_queue",
 	} {
 		if e := b.do("POST", "/v1/jobs", job_(field)).refused(location); !strings.Contains(e.Message, "not supported by this version") {
 			t.Errorf("%s: %s", field, e.Message)
@@ -117,6 +117,8 @@ func TestBadNumbers(t *testing.T) {
 		"retry.max_attempts": {"-1", "0", "51", "2147483648"}, "retry.multiplier": {"0", "0.5", "-1", "1e300"}, "retry.jitter": {"1.01", "-0.5", "-1", "200"},
 		"retry.initial_backoff": {`"0s"`, `"-1s"`, `"1ns"`, `"2562047h"`}, "retry.max_backoff": {`"0s"`, `"9999h"`}, "retry.max_elapsed": {`"0s"`, `"-5m"`, `"99999h"`},
 		"timeout": {`"0s"`, `"-1s"`, `"87600h"`, `"1.5ms"`, `"1h1s"`}, "catch_up.max": {"0", "-1", "1001"}, "catch_up.window": {`"0s"`, `"-1h"`}, "catch_up.grace": {`"0s"`, `"-1s"`, `"48h"`},
+		"rate_limit":       {`{"per_second":-1}`, `{"per_second":1e9}`, `{"per_second":0,"burst":5}`, `{"per_second":1,"burst":-1}`, `{"per_second":1,"burst":100000}`},
+		"rate_limit.burst": {"1.5"}, "on_open_circuit": {`"explode"`},
 		"max_outstanding": {"0", "-1", "101"}, "catch_up.policy": {`"some"`},
 	} {
 		for _, v := range values {

@@ -56,7 +56,8 @@ func TestAnAnswerCanBeSentBack(t *testing.T) {
 	bodies := []string{
 		spec(`"labels":{"b":"2","a":"1"},"description":"x"`),
 		`{"schedule_expr":"@every 10m","starts_at":"2026-03-01T00:00:00Z","ends_at":"2027-01-01T00:00:00+01:00","target":{"http":{"url":"https://example.com","method":"PUT","json":{"b": 1.50,"a":[true,null]}}}}`,
-		`{"schedule_expr":"*/5 * * * * *","seconds":true,"dst":{"gap":"skip","fold":"both"},"time_zone":"America/New_York","target":{"http":{"url":"https://example.com","body":" text "}},"retry":{"max_attempts":1,"jitter":0,"multiplier":1},"catch_up":{"policy":"all","max":7},"timeout":"1m30s","max_outstanding":3}`,
+		`{"schedule_expr":"*/5 * * * * *","seconds":true,"dst":{"gap":"skip","fold":"both"},"time_zone":"America/New_York","target":{"http":{"url":"https://example.com","body":" text "}},"retry":{"max_attempts":1,"jitter":0,"multiplier":1},"catch_up":{"policy":"all","max":7},"timeout":"1m30s","max_outstanding":3,"rate_limit":{"per_second":0.5,"burst":3},"on_open_circuit":"fail"}`,
+		spec(`"rate_limit":{"per_second":0,"burst":0}`), spec(`"rate_limit":{"per_second":7}`),
 	}
 	for _, body := range bodies {
 		j := read[api.Job](b.do("POST", "/v1/jobs", body).want(http.StatusCreated))

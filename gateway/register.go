@@ -160,6 +160,10 @@ func fromRequest(req *api.JobRequest) (job.Spec, []job.Problem) {
 		}
 	}
 	spec.MaxOutstanding = n.count("max_outstanding", req.MaxOutstanding)
+	spec.OnOpenCircuit = job.OpenCircuit(req.OnOpenCircuit)
+	if r := req.RateLimit; r != nil {
+		spec.RateLimit = n.rateLimit(*r)
+	}
 	spec.DependsOn = req.DependsOn
 	if req.JobID != "" && slices.Contains(req.DependsOn, req.JobID) {
 		n.add("depends_on", "it would close a cycle: %s → %s: a job cannot follow itself", req.JobID, req.JobID)
@@ -202,6 +206,17 @@ func (n *notes) count(field string, v *int) int {
 		n.add(field, zeroAdvice)
 	}
 	return *v
+}
+
+func (n *notes) rateLimit(r api.RateLimit) job.RateLimit {
+	out := job.RateLimit{PerSecond: r.PerSecond}
+	if r.Burst != nil {
+		out.Burst = *r.Burst
+		if r.PerSecond != 0 && *r.Burst == 0 {
+			n.add("rate_limit.burst", zeroAdvice)
+		}
+	}
+	return out
 }
 
 func (n *notes) float(field string, v *float64) float64 {

@@ -132,8 +132,8 @@ func revealSpec(s *belfryv1.JobSpec) api.JobSpec {
 		CatchUp: &api.CatchUp{
 			Policy: string(c.Policy), Max: &c.Max, Window: ptrDuration(c.Window), Grace: ptrDuration(c.Grace),
 		},
-		MaxOutstanding: &spec.MaxOutstanding,
-		DependsOn:      spec.DependsOn,
+		MaxOutstanding: &spec.MaxOutstanding, RateLimit: viewRateLimit(spec.RateLimit), OnOpenCircuit: string(spec.OnOpenCircuit),
+		DependsOn: spec.DependsOn,
 	}
 	viewCalendar(&out, &spec)
 	return out
@@ -154,6 +154,13 @@ func viewCalendar(out *api.JobSpec, spec *job.Spec) {
 	if spec.MaxRuns > 0 {
 		out.MaxRuns = &spec.MaxRuns
 	}
+}
+
+func viewRateLimit(r job.RateLimit) *api.RateLimit {
+	if !r.Set() {
+		return nil
+	}
+	return &api.RateLimit{PerSecond: r.PerSecond, Burst: &r.Burst}
 }
 
 func viewTarget(t job.Target) *api.Target {

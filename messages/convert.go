@@ -35,6 +35,8 @@ func Spec(s job.Spec) *belfryv1.JobSpec {
 			WindowMs: s.CatchUp.Window.Milliseconds(),
 			GraceMs:  s.CatchUp.Grace.Milliseconds(),
 		},
+		RateLimit:     rateLimit(s.RateLimit),
+		OnOpenCircuit: openCircuits[s.OnOpenCircuit],
 	}
 }
 
@@ -65,6 +67,8 @@ func FromSpec(s *belfryv1.JobSpec) job.Spec {
 			Window: millis(c.GetWindowMs()),
 			Grace:  millis(c.GetGraceMs()),
 		},
+		RateLimit:     FromRateLimit(s.GetRateLimit()),
+		OnOpenCircuit: fromOpenCircuit(s.GetOnOpenCircuit()),
 	}
 }
 
@@ -163,6 +167,30 @@ func fromCatchUpPolicy(p belfryv1.CatchUp_Policy) job.CatchUpPolicy {
 		}
 	}
 	return ""
+}
+
+func rateLimit(r job.RateLimit) *belfryv1.RateLimit {
+	if !r.Set() {
+		return nil
+	}
+	return &belfryv1.RateLimit{PerSecond: r.PerSecond, Burst: int32(r.Burst)}
+}
+
+// FromRateLimit converts a stored rate limit to the domain.
+func FromRateLimit(r *belfryv1.RateLimit) job.RateLimit {
+	return job.RateLimit{PerSecond: r.GetPerSecond(), Burst: int(r.GetBurst())}
+}
+
+var openCircuits = map[job.OpenCircuit]belfryv1.OpenCircuit{
+	job.OpenCircuitWait: belfryv1.OpenCircuit_OPEN_CIRCUIT_UNSPECIFIED,
+	job.OpenCircuitFail: belfryv1.OpenCircuit_OPEN_CIRCUIT_FAIL,
+}
+
+func fromOpenCircuit(o belfryv1.OpenCircuit) job.OpenCircuit {
+	if o == belfryv1.OpenCircuit_OPEN_CIRCUIT_FAIL {
+		return job.OpenCircuitFail
+	}
+	return job.OpenCircuitWait
 }
 
 var outcomes = map[belfryv1.Result_Outcome]job.Outcome{

@@ -48,6 +48,8 @@ func specs(t *rapid.T) job.Spec {
 			Policy: rapid.SampledFrom([]job.CatchUpPolicy{job.CatchUpAll, job.CatchUpLatest, job.CatchUpNone}).Draw(t, "policy"),
 			Max:    rapid.IntRange(1, 1000).Draw(t, "most"), Window: ms("window"), Grace: ms("grace"),
 		},
+		RateLimit:     rapid.SampledFrom([]job.RateLimit{{}, {PerSecond: 0.25, Burst: 1}, {PerSecond: 10, Burst: 20}}).Draw(t, "rate limit"),
+		OnOpenCircuit: rapid.SampledFrom([]job.OpenCircuit{job.OpenCircuitWait, job.OpenCircuitFail}).Draw(t, "open circuit"),
 	}
 }
 

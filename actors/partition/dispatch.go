@@ -178,7 +178,9 @@ func (s *State) busied(e Busied) {
 	switch w := s.worker(e.From); {
 	case w == nil:
 	case e.Host != "":
-		s.holdUp(s.lane(e.Host), w, e)
+		l := s.lane(e.Host)
+		s.holdUp(l, w, e)
+		s.failWaiting(l)
 	default:
 		s.block(w)
 	}
@@ -194,6 +196,7 @@ func (s *State) withheld(e Withheld) {
 			continue
 		}
 		if f.tries--; f.tries == 0 && !f.confirmed {
+			s.refund(f)
 			back = append(back, f)
 		}
 	}
@@ -204,6 +207,9 @@ func (s *State) withheld(e Withheld) {
 // giveBack returns flights that their worker does not have to the queue.
 func (s *State) giveBack(flights []*flight) {
 	for _, f := range flights {
+		if f.tries > 0 {
+			s.refund(f)
+		}
 		f.leave()
 		if f.attempt == 1 {
 			f.firstSent = 0
@@ -343,7 +349,7 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 		s.recordLost(c, f, nil)
 	}
 	f.attempt++
-	f.turn = 0
+	f.turn, f.expires = 0, 0
 	f.retryAt = v.RetryAt.UnixMilli()
 	f.epochs = []int64{s.life}
 	f.lease = nil

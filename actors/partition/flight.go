@@ -44,6 +44,7 @@ type flight struct {
 	retryAt   int64
 	epochs    []int64 // under which the current attempt may have been sent. Invariant: the last one is our life's before it is sent.
 	lastError string
+	expires   int64 // when it has waited for too long; 0: it did not wait yet
 	turn      int64 // among those that wait for its host; 0: none yet
 	bytes     int   // of its delivery, about; 0: not counted yet
 	armed     int64

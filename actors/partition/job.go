@@ -48,6 +48,7 @@ type past struct {
 	reason   string
 	statusAt int64
 	counters counters
+	pace     pace
 	turn     int64 // of its next flight among those that wait for a host
 	runs     *runs // of a job with max_runs
 }
@@ -113,6 +114,9 @@ func (j *jobRec) state() *belfryv1.JobState {
 		return st
 	}
 	st.StatusReason, st.StatusAt = p.reason, p.statusAt
+	if full := p.pace.bucket.Full(); full.UnixMilli() > 0 {
+		st.RateFull = ceilMillis(full)
+	}
 	st.OpenRange, st.CatchUp, st.BacklogSince, st.Days, st.Last = p.open, p.catchUp, p.backlog, p.days, p.last
 	st.Succeeded, st.Failed, st.Missed = p.counters.succeeded, p.counters.failed, p.counters.missed
 	st.Skipped, st.Cancelled = p.counters.skipped, p.counters.cancelled

@@ -71,9 +71,16 @@ func (s *State) lane(host string) *lane {
 // enqueue lets a flight wait for a worker: it is due now, or its worker did not
 // take it.
 func (s *State) enqueue(f *flight) {
-	f.phase = queued
-	s.wheel.Schedule(&f.timer, max(f.due+f.spec.GetRetry().GetMaxElapsedMs(), s.now+leastWait))
 	l := s.lane(messages.Host(f.spec.GetTarget()))
+	if open := s.circuitOpen(l); open != nil && f.failsWhenOpen() {
+		s.failUnsent(f, open.text(l.host, s.now))
+		return
+	}
+	if f.expires == 0 {
+		f.expires = max(f.due+f.spec.GetRetry().GetMaxElapsedMs(), s.now+leastWait)
+	}
+	f.phase = queued
+	s.wheel.Schedule(&f.timer, f.expires)
 	if len(l.flights)+len(l.added) == 0 {
 		s.lanes.busy = append(s.lanes.busy, l)
 	}
@@ -182,15 +189,18 @@ func (s *State) takeShares(w *worker, from []share, n int) []*flight {
 		again := from[:0]
 		for _, sh := range from {
 			l := sh.lane
-			if len(l.flights) == 0 {
+			f := s.next(l)
+			if f == nil {
 				continue
 			}
-			if !left.take(l.flights[0]) {
+			if !left.take(f) {
 				s.tidy()
 				s.lanes.busy = append(s.lanes.busy[1:], s.lanes.busy[0]) // another is first next time
 				return out
 			}
-			out = append(out, s.shift(l))
+			s.shift(l)
+			s.spend(f)
+			out = append(out, f)
 			l.tried(w, s.now)
 			if sh.n--; sh.n > 0 {
 				again = append(again, sh)
@@ -203,13 +213,12 @@ func (s *State) takeShares(w *worker, from []share, n int) []*flight {
 }
 
 // shift takes the first flight out of a lane.
-func (s *State) shift(l *lane) *flight {
+func (s *State) shift(l *lane) {
 	f := l.flights[0]
 	l.flights[0] = nil
 	l.flights = l.flights[1:]
 	s.lanes.n--
 	s.lanes.turn = max(s.lanes.turn, f.turn)
-	return f
 }
 
 // tidy lets go of lanes in which nothing waits.

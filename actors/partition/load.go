@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -68,6 +69,9 @@ func (s *State) loadPast(j *jobRec, st *belfryv1.JobState) {
 	j.past = &past{
 		open: st.GetOpenRange(), catchUp: st.GetCatchUp(), backlog: st.GetBacklogSince(), days: st.GetDays(), last: st.GetLast(),
 		reason: st.GetStatusReason(), statusAt: st.GetStatusAt(), counters: c, runs: storedRuns(st),
+	}
+	if at := st.GetRateFull(); at > 0 {
+		j.past.pace.bucket = job.BucketOf(time.UnixMilli(at))
 	}
 	for _, m := range st.GetInFlight() {
 		f := restored(j, m)
@@ -150,6 +154,7 @@ func (s *State) loadedFlights(j *jobRec) {
 	s.adoption.sent = s.now + clockSpread
 	for _, f := range append([]*flight(nil), j.flights()...) {
 		f.spec = s.specOf(j, f.rev)
+		s.paceAfter(f)
 		if f.sendAt() > s.adoption.sent {
 			f.epochs = slices.DeleteFunc(f.epochs, func(epoch int64) bool { return epoch == s.cfg.FormerEnded })
 		}

@@ -267,10 +267,10 @@ func (s *State) rewind(back int64) {
 		w.asked -= back
 	}
 	for _, f := range s.running {
-		switch f.phase {
-		case sent:
+		switch {
+		case f.phase == sent || f.phase == waiting && f.timer.At() > f.sendAt():
 			s.wheel.Schedule(&f.timer, f.timer.At()-back)
-		case leased:
+		case f.phase == leased:
 			f.lease.granted -= back
 			s.setUntil(f, f.lease.until-back)
 		}

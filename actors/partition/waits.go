@@ -46,6 +46,8 @@ func (s *State) whyWaiting(f *flight) string {
 		return "waiting: the workers are asked what they have of the former owner"
 	case f.phase == unclaimed:
 		return "waiting: no worker has claimed it from the queue " + f.queue()
+	case f.phase == waiting && f.sendAt() <= s.now && f.rateOf().Set():
+		return "waiting: rate limit until " + at(f.timer.At())
 	case f.phase != queued:
 		return ""
 	case len(s.workers) == 0:
@@ -78,7 +80,6 @@ func (s *State) heldUp(l *lane) *hold {
 }
 
 func (h *hold) text(host string, now int64) string {
-	at := func(ms int64) string { return job.Instant(ms).Format(time.RFC3339) }
 	switch h.why {
 	case belfryv1.Busy_REASON_CIRCUIT:
 		return "waiting: circuit open since " + at(h.since) + " (" + host + ")"
@@ -89,3 +90,5 @@ func (h *hold) text(host string, now int64) string {
 	}
 	return "waiting: host limit (" + host + ")"
 }
+
+func at(ms int64) string { return job.Instant(ms).Format(time.RFC3339) }

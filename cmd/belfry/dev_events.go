@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -52,7 +53,7 @@ func (p *eventPrinter) stop() {
 func (p *eventPrinter) print() {
 	for e := range p.events {
 		fmt.Fprintln(p.w, eventLine(happening{
-			at: time.UnixMilli(e.GetAt()), job: e.GetJobId(), kind: e.GetType(), attempt: int(e.GetAttempt()),
+			at: time.UnixMilli(e.GetAt()), job: cmp.Or(e.GetJobId(), e.GetHost()), kind: e.GetType(), attempt: int(e.GetAttempt()),
 			late: time.Duration(e.GetLatenessMs()) * time.Millisecond, reason: e.GetReason(), catchUp: e.GetCatchUp(),
 		}, p.colour))
 		if n := p.lost.Swap(0); n > 0 {

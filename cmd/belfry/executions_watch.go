@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -54,7 +55,7 @@ again where it was, so that nothing is missed unless the server says so.`,
 	flags.StringVar(&w.prefix, "id-prefix", "", "only jobs whose id begins with this")
 	flags.StringVar(&w.after, "after", "", "begin after the event of this id")
 	flags.IntVar(&w.count, "count", 0, "stop after this many events; 0 for never")
-	flags.BoolVar(&w.all, "all", false, "also show what happens to jobs: created, updated, paused, …")
+	flags.BoolVar(&w.all, "all", false, "also show what happens to jobs (created, updated, paused, …) and to circuits of hosts")
 	return cmd
 }
 
@@ -114,7 +115,7 @@ type eventLines struct {
 func (l *eventLines) Add(e client.Doc[api.Event]) error {
 	v := e.Value
 	_, err := fmt.Fprintln(l.w, eventLine(happening{
-		at: v.At, job: v.JobID, kind: v.Type, attempt: v.Attempt, late: time.Duration(v.LatenessMS) * time.Millisecond, reason: v.Reason, catchUp: v.CatchUp,
+		at: v.At, job: cmp.Or(v.JobID, v.Host), kind: v.Type, attempt: v.Attempt, late: time.Duration(v.LatenessMS) * time.Millisecond, reason: v.Reason, catchUp: v.CatchUp,
 	}, l.colour))
 	return err
 }

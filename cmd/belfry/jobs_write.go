@@ -18,6 +18,7 @@ import (
 // jobFlags are the fields of a job as flags. Only the flags that are given
 // become fields: the rest is the server's default, or stays as it is.
 type jobFlags struct {
+	rateLimit, onOpenCircuit    string
 	schedules                   []string
 	url, method, body, json     string
 	actor, signingSecretRef     string
@@ -43,6 +44,8 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", 0, "limit of one attempt (default 30s)")
 	flags.StringVar(&f.retry, "retry", "", "attempts, or max_attempts=5,initial_backoff=1s,multiplier=2,max_backoff=10m,jitter=0.2,max_elapsed=24h")
 	flags.StringVar(&f.catchUp, "catch-up", "", "latest, all or none, or policy=all,max=100,window=24h,grace=30s")
+	flags.StringVar(&f.rateLimit, "rate-limit", "", "attempts a second, or per_second=10,burst=20 (default: any)")
+	flags.StringVar(&f.onOpenCircuit, "on-open-circuit", "", "what an execution does whose host's circuit is open: wait, or fail its attempt (default wait)")
 	flags.StringSliceVar(&f.dependsOn, "depends-on", nil, "jobs whose success triggers this one, in place of --schedule: A,B")
 	flags.IntVar(&f.maxOutstanding, "max-outstanding", 0, "unfinished executions that the job may have at once (default 100)")
 }
@@ -54,6 +57,7 @@ func (f *jobFlags) fields(flags *pflag.FlagSet, stdin io.Reader) (map[string]any
 		"description": f.description, "time-zone": f.timing.zone, "seconds": f.timing.seconds,
 		"starts-at": f.timing.startsAt.orNull(), "ends-at": f.timing.endsAt.orNull(), "timeout": f.timeout.String(), "max-outstanding": f.maxOutstanding, "depends-on": f.dependsOn,
 		"exclude": f.timing.exclude, "jitter": f.timing.jitter.String(), "max-runs": f.timing.maxRuns,
+		"on-open-circuit": f.onOpenCircuit,
 	} {
 		if flags.Changed(name) {
 			out[fieldOf(name)] = value
@@ -177,6 +181,13 @@ func (f *jobFlags) policies(flags *pflag.FlagSet, out map[string]any) error {
 			return err
 		}
 		out["retry"] = retry
+	}
+	if flags.Changed("rate-limit") {
+		limit, err := policy("rate-limit", f.rateLimit, "per_second", []string{"per_second", "burst"}, nil)
+		if err != nil {
+			return err
+		}
+		out["rate_limit"] = limit
 	}
 	if flags.Changed("catch-up") {
 		catchUp, err := policy("catch-up", f.catchUp, "policy", []string{"max"}, []string{"policy", "window", "grace"})

@@ -59,7 +59,7 @@ type Attempt struct {
 
 // Event is something that has happened and is durable.
 type Event struct {
-	Type         string     `json:"type" doc:"job.created, job.updated, job.paused, job.resumed, job.deleted, execution.retrying, execution.succeeded, …"`
+	Type         string     `json:"type" doc:"job.created, job.updated, job.paused, job.resumed, job.deleted, execution.retrying, execution.succeeded, …, circuit.open, circuit.half_open, circuit.closed"`
 	JobID        string     `json:"job_id,omitzero"`
 	ExecutionID  string     `json:"execution_id,omitzero"`
 	ScheduledFor *time.Time `json:"scheduled_for,omitzero"`
@@ -69,4 +69,5 @@ type Event struct {
 	Reason       string     `json:"reason,omitzero"`
 	Worker       string     `json:"worker,omitzero" doc:"The outside worker whose claim it is about."`
 	CatchUp      bool       `json:"catch_up,omitzero" doc:"Of a slot that was missed in an outage and ran afterwards."`
+	Host         string     `json:"host,omitzero" doc:"Whose circuit changed: of circuit.open, circuit.half_open and circuit.closed."`
 }

@@ -25,6 +25,8 @@ type JobSpec struct {
 	Retry          *Retry            `json:"retry,omitzero" doc:"How often and when a failed attempt is repeated."`
 	CatchUp        *CatchUp          `json:"catch_up,omitzero" doc:"Which of the slots missed in an outage run afterwards."`
 	MaxOutstanding *int              `json:"max_outstanding,omitzero" doc:"How many executions of this job may be unfinished at once. Default 100."`
+	RateLimit      *RateLimit        `json:"rate_limit,omitzero" doc:"How often attempts of this job begin; what is due waits. Absent: any."`
+	OnOpenCircuit  string            `json:"on_open_circuit,omitzero" enum:"wait,fail" doc:"What becomes of an execution that finds its host's circuit open. wait (default): it waits, visibly, and no attempt is used up. fail: its attempt fails unsent, and the retry policy goes on."`
 	DependsOn      []string          `json:"depends_on,omitempty" doc:"Jobs whose success triggers this one: once for each run in which all of them succeed. A schedule_expr is not evaluated then. At most 100, in chains of at most 100 jobs."`
 }
 
@@ -85,6 +87,12 @@ type Retry struct {
 	MaxBackoff     *Duration `json:"max_backoff,omitzero" doc:"Default 10m."`
 	Jitter         *float64  `json:"jitter,omitzero" doc:"Share of the pause that is random, 0 to 1. Default 0.2."`
 	MaxElapsed     *Duration `json:"max_elapsed,omitzero" doc:"Age from due at which an execution is given up, waiting included. Default 24h."`
+}
+
+// RateLimit is a token bucket.
+type RateLimit struct {
+	PerSecond float64 `json:"per_second" doc:"Attempts a second, 0.001 to 10000; 0 with burst 0 is no limit."`
+	Burst     *int    `json:"burst,omitzero" doc:"How many may begin at once after a pause. Default 1: evenly spaced."`
 }
 
 // CatchUp says which slots missed in an outage run afterwards.

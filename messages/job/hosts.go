@@ -60,7 +60,8 @@ func (r RateLimit) every() int64 { return int64(math.Ceil(float64(time.Second) /
 
 // Bucket is a token bucket by the generic cell rate algorithm: all that it
 // remembers is the instant at which it will be full again, in nanoseconds since
-// 1970. The zero value is full. Where the clock was stepped back it is empty.
+// 1970. The zero value is full. One that is looked at after the clock was stepped
+// back is empty at most.
 type Bucket struct{ full int64 }
 
 // BucketOf is a bucket that is full again at an instant.
@@ -75,12 +76,13 @@ func (b *Bucket) Empty(r RateLimit, now time.Time) {
 }
 
 // debt is how long it takes until the bucket is full.
-func (b Bucket) debt(r RateLimit, now time.Time) int64 {
-	return min(max(b.full-now.UnixNano(), 0), int64(r.Burst)*r.every())
+func (b *Bucket) debt(r RateLimit, now time.Time) int64 {
+	b.full = min(b.full, now.UnixNano()+int64(r.Burst)*r.every())
+	return max(b.full-now.UnixNano(), 0)
 }
 
 // Tokens is how many there are.
-func (b Bucket) Tokens(r RateLimit, now time.Time) int {
+func (b *Bucket) Tokens(r RateLimit, now time.Time) int {
 	every := r.every()
 	return r.Burst - int((b.debt(r, now)+every-1)/every)
 }
@@ -94,7 +96,7 @@ func (b *Bucket) Take(r RateLimit, now time.Time, n int) {
 func (b *Bucket) Return(r RateLimit, n int) { b.full -= int64(n) * r.every() }
 
 // Next is when there is a token.
-func (b Bucket) Next(r RateLimit, now time.Time) time.Time {
+func (b *Bucket) Next(r RateLimit, now time.Time) time.Time {
 	wait := b.debt(r, now) - int64(r.Burst-1)*r.every()
 	return now.Add(time.Duration(max(wait, 0)))
 }

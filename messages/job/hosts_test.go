@@ -78,8 +78,12 @@ func TestBucket(t *testing.T) {
 		}
 		// A clock that is stepped back costs what is in the bucket, and no more.
 		now = now.Add(-time.Hour)
-		if wait := b.Next(r, now).Sub(now); wait > time.Duration(float64(time.Second)/r.PerSecond)+time.Nanosecond {
+		next := b.Next(r, now)
+		if wait := next.Sub(now); wait > time.Duration(float64(time.Second)/r.PerSecond)+time.Nanosecond {
 			t.Fatalf("%v until the next token after a step back", wait)
+		}
+		if b.Tokens(r, next) < 1 {
+			t.Fatal("none is there then")
 		}
 	})
 }

@@ -22,6 +22,8 @@ type Spec struct {
 	MaxOutstanding int      // executions of this job that may be unfinished at once
 	DependsOn      []string // jobs whose success triggers this one; its schedule is not evaluated then
 	MaxRuns        int64    // slots of the schedule that are given to the job; 0: all
+	RateLimit      RateLimit
+	OnOpenCircuit  OpenCircuit
 	Paused         bool
 }
 
@@ -148,6 +150,15 @@ type RetryPolicy struct {
 	MaxElapsed     time.Duration // age from due at which an execution is given up, waiting included
 }
 
+// OpenCircuit says what becomes of an execution that finds its host's circuit
+// open.
+type OpenCircuit string
+
+const (
+	OpenCircuitWait OpenCircuit = "wait" // it waits, and no attempt is used up (default)
+	OpenCircuitFail OpenCircuit = "fail" // its attempt fails unsent, and the retry policy decides
+)
+
 // CatchUpPolicy says which of the slots missed in an outage run afterwards.
 type CatchUpPolicy string
 
@@ -224,6 +235,10 @@ func (s Spec) Normalize() Spec {
 	orDefault(&s.CatchUp.Max, DefaultCatchUpMax)
 	orDefault(&s.CatchUp.Window, DefaultCatchUpWindow)
 	orDefault(&s.CatchUp.Grace, DefaultGrace)
+	orDefault(&s.OnOpenCircuit, OpenCircuitWait)
+	if s.RateLimit.PerSecond != 0 {
+		orDefault(&s.RateLimit.Burst, 1)
+	}
 	return s
 }
 

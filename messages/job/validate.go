@@ -59,6 +59,7 @@ func (s Spec) ValidateCompiled(p AddressPolicy, schedule error) error {
 	v.retry(s.Retry)
 	v.catchUp(s.CatchUp)
 	v.count("max_outstanding", s.MaxOutstanding, MaxOutstandingCap)
+	v.limits(s.RateLimit, s.OnOpenCircuit)
 	v.dependsOn(s.DependsOn)
 	if s.MaxRuns < 0 || s.MaxRuns > MaxRuns {
 		v.refuse("max_runs", "%d is not from 0 (without end) to %d", s.MaxRuns, MaxRuns)
@@ -218,6 +219,19 @@ func (v *validation) catchUp(c CatchUp) {
 	v.count("catch_up.max", c.Max, MaxCatchUp)
 	v.duration("catch_up.window", c.Window, time.Millisecond, MaxCatchUpWindow)
 	v.duration("catch_up.grace", c.Grace, time.Millisecond, MaxGrace)
+}
+
+func (v *validation) limits(r RateLimit, o OpenCircuit) {
+	if r != (RateLimit{}) {
+		if why := r.Check(); why != "" {
+			v.refuse("rate_limit", "%s; leave rate_limit out for no limit", why)
+		}
+	}
+	switch o {
+	case OpenCircuitWait, OpenCircuitFail:
+	default:
+		v.refuse("on_open_circuit", "%s is neither wait nor fail", shown(string(o)))
+	}
 }
 
 func (v *validation) count(field string, n, most int) {
