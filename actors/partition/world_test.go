@@ -115,7 +115,12 @@ func (w *world) boot() {
 	for k := range w.store.rows {
 		keys = append(keys, k)
 	}
-	sort.Slice(keys, func(i, k int) bool { return keys[i][1]+keys[i][0] < keys[k][1]+keys[k][0] })
+	sort.Slice(keys, func(i, k int) bool { // jobs first
+		if (keys[i][1] == "") != (keys[k][1] == "") {
+			return keys[i][1] == ""
+		}
+		return keys[i][1]+keys[i][0] < keys[k][1]+keys[k][0]
+	})
 	for _, k := range keys {
 		if err := w.state.LoadRow(w.store.rows[k]); err != nil {
 			w.t.Fatal(err)
