@@ -47,6 +47,7 @@ test: need-java ## all tests, race detector on, with a real Cassandra
 	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vE '$(TIMED)|/chaos')
 	$(GO) test -race -timeout 15m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)')
 	BELFRY_SIM_SEEDS=5000 $(GO) test -timeout 10m -run '$(SIMULATIONS)' ./actors/partition
+	BELFRY_SIM_SEEDS=10000 $(GO) test -timeout 20m -run '^(TestDependencies|TestEdges)$$' ./actors/partition
 	$(GO) test -timeout 10m ./chaos/...
 
 .PHONY: lint
