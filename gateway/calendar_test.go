@@ -100,3 +100,26 @@ func TestBadCalendars(t *testing.T) {
 		{job_(`"max_runs":-1`), "body.max_runs"}, {job_(`"max_runs":1000000001`), "body.max_runs"}, {job_(`"max_runs":1.5`), "body.max_runs"},
 	})
 }
+
+// What other schedulers write is stored, and shown, as what it means here; the
+// answer says what it became.
+func TestOtherDialects(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const body = `{"schedule_expr":"R3/2026-03-01T10:00:00Z/PT90M","target":"https://example.com"}`
+	j := read[api.Job](b.do("PUT", "/v1/jobs/a", body).want(http.StatusCreated))
+	if j.ScheduleExpr != "@every 1h30m" || *j.MaxRuns != 3 || !j.StartsAt.Equal(start.Add(-2*time.Hour)) || len(j.Warnings) != 1 || !strings.Contains(j.Warnings[0], `became "@every 1h30m", max_runs 3, starts_at`) {
+		t.Errorf("%+v, warnings %q", j.JobSpec, j.Warnings)
+	}
+	if again := read[api.Job](b.do("PUT", "/v1/jobs/a", body).want(http.StatusOK)); again.Revision != j.Revision {
+		t.Errorf("the same again is revision %d after %d", again.Revision, j.Revision)
+	}
+	p := read[api.Preview](b.do("POST", "/v1/schedules/preview", `{"schedule_expr":"cron(0 10 ? * 2-6 *)"}`).want(http.StatusOK))
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], `became "0 10 ? * 1-5"`) || p.Description != "At 10:00 on Monday to Friday, UTC." {
+		t.Errorf("%+v", p)
+	}
+	refusals(t, []struct{ body, location string }{
+		{`{"schedule_expr":"rate(5 weeks)","target":"https://example.com"}`, "body.schedule_expr"},
+		{`{"schedule_exprs":["@daily","R/PT5M"],"target":"https://example.com"}`, "body.schedule_exprs[1]"},
+	})
+}

@@ -134,12 +134,12 @@ func (c *call) register(cmd *belfryv1.Command, reg *registration, mode belfryv1.
 	if err != nil {
 		return err
 	}
-	return c.jobAnswer(answer)
+	return c.jobAnswer(answer, reg.notes...)
 }
 
 // jobAnswer shows the job in an owner's answer, as of the instant at which the
-// owner accepted the command.
-func (c *call) jobAnswer(answer *belfryv1.Answer) error {
+// owner accepted the command, and notes about the request.
+func (c *call) jobAnswer(answer *belfryv1.Answer, notes ...string) error {
 	code := http.StatusOK
 	h := c.w.Header()
 	if answer.GetCreated() {
@@ -147,7 +147,9 @@ func (c *call) jobAnswer(answer *belfryv1.Answer) error {
 		h.Set("Location", jobPath(answer.GetJob().GetJobId()))
 	}
 	h.Set("ETag", etag(answer.GetJob().GetState().GetRevision()))
-	return c.answer(code, c.g.viewJob(answer.GetJob(), job.Instant(answer.GetAt())))
+	out := c.g.viewJob(answer.GetJob(), job.Instant(answer.GetAt()))
+	out.Warnings = slices.Concat(notes, out.Warnings)
+	return c.answer(code, out)
 }
 
 func jobPath(jobID string) string { return "/v1/jobs/" + url.PathEscape(jobID) }
@@ -156,6 +158,7 @@ func jobPath(jobID string) string { return "/v1/jobs/" + url.PathEscape(jobID) }
 func (c *call) preview(req *api.JobRequest, reg *registration) error {
 	out := &api.Job{JobID: req.JobID, JobSpec: viewSpec(reg.spec), Paused: reg.paused.GetPaused()}
 	out.Warnings, out.ScheduleDescription = reg.plan.wordsOf(reg.spec)
+	out.Warnings = slices.Concat(reg.notes, out.Warnings)
 	out.NextRuns, out.NextRunsLocal = nextRuns(reg.schedule, c.g.cfg.Now(), previewRuns)
 	return c.answer(http.StatusOK, out)
 }

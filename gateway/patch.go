@@ -74,7 +74,7 @@ func (c *call) patchAt(jobID string, patch []byte, reg *registration, revision i
 	if err != nil {
 		return err
 	}
-	return c.jobAnswer(answer)
+	return c.jobAnswer(answer, reg.notes...)
 }
 
 // patchBody reads a merge patch: an object in strict JSON.

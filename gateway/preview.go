@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -18,14 +19,19 @@ func (g *Gateway) previewSchedule(c *call) error {
 		return err
 	}
 	notes := &notes{}
-	timing := notes.timing(req.Spec())
+	spec := job.Spec{Schedule: notes.timing(req.Spec()), MaxRuns: notes.maxRuns(req.MaxRuns)}
+	translated, bad := spec.Translate()
+	if bad != nil {
+		return &job.Invalid{Problems: append(notes.problems, bad.Problems...)}
+	}
+	timing := spec.Schedule
 	if timing.Job = req.JobID; req.JobID != "" {
 		if bad := job.CheckID(req.JobID); bad != nil {
 			notes.problems = append(notes.problems, bad.Problems...)
 		}
 	}
-	if req.MaxRuns != nil && (*req.MaxRuns < 0 || *req.MaxRuns > job.MaxRuns) {
-		notes.add("max_runs", "%d is not from 0 to %d", *req.MaxRuns, job.MaxRuns)
+	if spec.MaxRuns < 0 || spec.MaxRuns > job.MaxRuns {
+		notes.add("max_runs", "%d is not from 0 to %d", spec.MaxRuns, job.MaxRuns)
 	}
 	from, n := g.cfg.Now().UTC(), previewRuns
 	if req.From != nil {
@@ -44,9 +50,9 @@ func (g *Gateway) previewSchedule(c *call) error {
 		return &job.Invalid{Problems: notes.problems}
 	}
 	out := api.Preview{Warnings: []string{}}
-	schedule := p.schedule.First(notes.maxRuns(req.MaxRuns), timing.RunsFrom(from))
+	schedule := p.schedule.First(spec.MaxRuns, timing.RunsFrom(from))
 	out.NextRuns, out.NextRunsLocal = nextRuns(schedule, from, n)
 	warnings, description := p.words()
-	out.Warnings, out.Description = append(out.Warnings, warnings...), description
+	out.Warnings, out.Description = slices.Concat(out.Warnings, translated, warnings), description
 	return c.answer(http.StatusOK, out)
 }

@@ -22,6 +22,7 @@ type registration struct {
 	spec     *belfryv1.JobSpec
 	plan     *plan
 	schedule *job.Schedule // of plan, as far as max_runs goes when it is registered now
+	notes    []string      // what the schedule was translated to
 	paused   *belfryv1.Paused
 	runPast  bool
 }
@@ -53,6 +54,10 @@ func (g *Gateway) priorOf(ctx context.Context, jobID string) prior {
 // with it.
 func (g *Gateway) check(req *api.JobRequest, old prior, now time.Time) (*registration, error) {
 	spec, problems := fromRequest(req)
+	translated, bad := spec.Translate()
+	if bad != nil {
+		return nil, &job.Invalid{Problems: append(problems, bad.Problems...)}
+	}
 	if err := keepSecrets(&spec, old, &problems); err != nil {
 		return nil, err
 	}
@@ -61,12 +66,12 @@ func (g *Gateway) check(req *api.JobRequest, old prior, now time.Time) (*registr
 	}
 	spec = spec.Normalize()
 	spec.Schedule.Job = req.JobID
-	p, bad := g.validate(spec)
-	problems = append(problems, bad...)
+	p, wrong := g.validate(spec)
+	problems = append(problems, wrong...)
 	if problems != nil {
 		return nil, &job.Invalid{Problems: problems}
 	}
-	reg := &registration{spec: messages.Spec(spec), plan: p, schedule: p.schedule.First(spec.MaxRuns, spec.Schedule.RunsFrom(now))}
+	reg := &registration{spec: messages.Spec(spec), plan: p, notes: translated, schedule: p.schedule.First(spec.MaxRuns, spec.Schedule.RunsFrom(now))}
 	if req.Paused != nil {
 		reg.paused = &belfryv1.Paused{Paused: *req.Paused}
 	}

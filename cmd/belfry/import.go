@@ -265,7 +265,11 @@ func checkLine(l importer.Line) (api.JobRequest, string) {
 	if bad := job.CheckID(j.JobID); bad != nil {
 		return j, bad.Error()
 	}
-	if _, err := job.Compile(timingOf(j.JobID, j.JobSpec)); err != nil {
+	spec := job.Spec{Schedule: timingOf(j.JobID, j.JobSpec)}
+	if _, bad := spec.Translate(); bad != nil {
+		return j, bad.Error()
+	}
+	if _, err := job.Compile(spec.Schedule); err != nil {
 		return j, err.Error()
 	}
 	return j, ""

@@ -132,11 +132,17 @@ func newScheduleExplain(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			timing.Anchor, timing.Job = from.Truncate(time.Millisecond), id
-			e, err := explain(timing, flag.maxRuns, from.Time, n)
+			spec := job.Spec{Schedule: timing, MaxRuns: flag.maxRuns}
+			notes, bad := spec.Translate()
+			if bad != nil {
+				return bad
+			}
+			spec.Schedule.Anchor, spec.Schedule.Job = from.Truncate(time.Millisecond), id
+			e, err := explain(spec.Schedule, spec.MaxRuns, from.Time, n)
 			if err != nil {
 				return err
 			}
+			e.Warnings = append(notes, e.Warnings...)
 			return a.printExplanation(e, from.Time)
 		},
 	}
