@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"strconv"
@@ -13,6 +14,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if kind := os.Getenv(brokerKind); kind != "" {
+		fmt.Fprintln(os.Stderr, serveBroker(kind))
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(cassandra.Tests(scenarios{m}), goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 

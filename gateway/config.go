@@ -50,6 +50,8 @@ type Config struct {
 	Store Store
 	// Queues claims executions for outside workers. nil: claims are refused.
 	Queues Queues
+	// Brokers are those that jobs may publish to: the kind, nats or kafka, by name.
+	Brokers map[string]string
 	// Cluster shows and moves the nodes. nil: this process is alone, and says so.
 	Cluster Cluster
 	// Policy says which addresses targets may have. Zero: public ones, https only.

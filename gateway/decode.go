@@ -162,7 +162,7 @@ func suggestion(path string) string {
 func fieldsOf(parent string) []string {
 	types := map[string]reflect.Type{
 		"": reflect.TypeFor[api.JobRequest](), "dst": reflect.TypeFor[api.DST](), "target": reflect.TypeFor[api.Target](),
-		"target.http": reflect.TypeFor[api.HTTPTarget](), "target.actor": reflect.TypeFor[api.ActorTarget](), "target.queue": reflect.TypeFor[api.QueueTarget](), "retry": reflect.TypeFor[api.Retry](), "catch_up": reflect.TypeFor[api.CatchUp](),
+		"target.http": reflect.TypeFor[api.HTTPTarget](), "target.actor": reflect.TypeFor[api.ActorTarget](), "target.queue": reflect.TypeFor[api.QueueTarget](), "target.nats": reflect.TypeFor[api.NATSTarget](), "target.kafka": reflect.TypeFor[api.KafkaTarget](), "retry": reflect.TypeFor[api.Retry](), "catch_up": reflect.TypeFor[api.CatchUp](),
 	}
 	t, ok := types[parent]
 	if !ok {

@@ -97,14 +97,22 @@ func hasLabels(have, want map[string]string) bool {
 }
 
 // targets looks for the text in the URL as it is shown: a list must not tell
-// what a secret in it begins with. An actor is kind/identity, a queue its name.
+// what a secret in it begins with. An actor is kind/identity, a queue its
+// name, a message broker/subject or broker/topic.
 func (f *filter) targets(s *belfryv1.JobSpec) bool {
-	shown := maskURL(s.GetTarget().GetHttp().GetUrl())
-	if a := s.GetTarget().GetActor(); a != nil {
-		shown = a.GetKind() + "/" + a.GetIdentity()
+	return strings.Contains(strings.ToLower(shownTarget(s.GetTarget())), strings.ToLower(f.Target))
+}
+
+func shownTarget(t *belfryv1.Target) string {
+	switch {
+	case t.GetActor() != nil:
+		return t.GetActor().GetKind() + "/" + t.GetActor().GetIdentity()
+	case t.GetQueue() != nil:
+		return t.GetQueue().GetName()
+	case t.GetNats() != nil:
+		return t.GetNats().GetBroker() + "/" + t.GetNats().GetSubject()
+	case t.GetKafka() != nil:
+		return t.GetKafka().GetBroker() + "/" + t.GetKafka().GetTopic()
 	}
-	if q := s.GetTarget().GetQueue(); q != nil {
-		shown = q.GetName()
-	}
-	return strings.Contains(strings.ToLower(shown), strings.ToLower(f.Target))
+	return maskURL(t.GetHttp().GetUrl())
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -291,7 +292,7 @@ func (n *notes) target(t *api.Target) job.Target {
 	if t == nil {
 		return job.Target{}
 	}
-	return job.Target{HTTP: n.http(t.HTTP), Actor: actorTarget(t.Actor), Queue: queueTarget(t.Queue)}
+	return job.Target{HTTP: n.http(t.HTTP), Actor: actorTarget(t.Actor), Queue: queueTarget(t.Queue), NATS: n.nats(t.NATS), Kafka: n.kafka(t.Kafka)}
 }
 
 func actorTarget(a *api.ActorTarget) *job.ActorTarget {
@@ -299,6 +300,34 @@ func actorTarget(a *api.ActorTarget) *job.ActorTarget {
 		return nil
 	}
 	return &job.ActorTarget{Kind: a.Kind, Identity: a.Identity, Payload: payloadOf(a.Payload)}
+}
+
+// defaultBroker is the name that is meant where none is given.
+const defaultBroker = "default"
+
+func (n *notes) nats(t *api.NATSTarget) *job.NATSTarget {
+	if t == nil {
+		return nil
+	}
+	n.secretsReferred("target.nats.headers", t.Headers)
+	return &job.NATSTarget{Broker: cmp.Or(t.Broker, defaultBroker), Subject: t.Subject, Headers: t.Headers, Payload: payloadOf(t.Payload)}
+}
+
+func (n *notes) kafka(t *api.KafkaTarget) *job.KafkaTarget {
+	if t == nil {
+		return nil
+	}
+	n.secretsReferred("target.kafka.headers", t.Headers)
+	return &job.KafkaTarget{Broker: cmp.Or(t.Broker, defaultBroker), Topic: t.Topic, Key: t.Key, Headers: t.Headers, Payload: payloadOf(t.Payload)}
+}
+
+// secretsReferred wants the secrets among headers to be references.
+func (n *notes) secretsReferred(field string, headers map[string]string) {
+	for name, v := range headers {
+		if sensitive(name) && !refersToSecret(v) {
+			n.add(field, "%q looks like a secret, which a message refers to: env://%sNAME or file:///path", clip(name), job.SecretEnvPrefix)
+		}
+	}
 }
 
 func queueTarget(q *api.QueueTarget) *job.QueueTarget {

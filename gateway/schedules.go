@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -92,7 +94,32 @@ func (s *schedules) keep(key job.Key, p *plan) {
 // validate checks a normalised spec and returns its schedule.
 func (g *Gateway) validate(spec job.Spec) (*plan, []job.Problem) {
 	p, err := g.schedules.compile(spec.Schedule)
-	return p, problemsOf(spec.ValidateCompiled(g.cfg.Policy, err))
+	return p, append(problemsOf(spec.ValidateCompiled(g.cfg.Policy, err)), g.brokerProblems(spec.Target)...)
+}
+
+// brokerProblems finds a broker that this server does not know.
+func (g *Gateway) brokerProblems(t job.Target) []job.Problem {
+	switch {
+	case t.NATS != nil:
+		return g.unknownBroker("nats", t.NATS.Broker)
+	case t.Kafka != nil:
+		return g.unknownBroker("kafka", t.Kafka.Broker)
+	}
+	return nil
+}
+
+func (g *Gateway) unknownBroker(kind, name string) []job.Problem {
+	var known []string
+	for n, k := range g.cfg.Brokers {
+		if k == kind {
+			known = append(known, n)
+		}
+	}
+	if slices.Contains(known, name) || !job.ValidBrokerName(name) {
+		return nil
+	}
+	slices.Sort(known)
+	return job.Refuse("target."+kind+".broker", "this server knows no %s broker %q: its operator names them in --brokers-file (there are: %s)", kind, clip(name), cmp.Or(strings.Join(known, ", "), "none")).Problems
 }
 
 func problemsOf(err error) []job.Problem {

@@ -167,6 +167,10 @@ func viewTarget(t job.Target) *api.Target {
 	switch {
 	case t.Actor != nil:
 		return &api.Target{Actor: &api.ActorTarget{Kind: t.Actor.Kind, Identity: t.Actor.Identity, Payload: viewPayload(t.Actor.Payload)}}
+	case t.NATS != nil:
+		return &api.Target{NATS: &api.NATSTarget{Broker: t.NATS.Broker, Subject: t.NATS.Subject, Headers: t.NATS.Headers, Payload: viewPayload(t.NATS.Payload)}}
+	case t.Kafka != nil:
+		return &api.Target{Kafka: &api.KafkaTarget{Broker: t.Kafka.Broker, Topic: t.Kafka.Topic, Key: t.Kafka.Key, Headers: t.Kafka.Headers, Payload: viewPayload(t.Kafka.Payload)}}
 	case t.Queue != nil:
 		return &api.Target{Queue: &api.QueueTarget{Name: t.Queue.Name, Payload: viewPayload(t.Queue.Payload)}}
 	case t.HTTP == nil:

@@ -126,7 +126,7 @@ func Given(s *job.Schedule, st *belfryv1.JobState) *job.Schedule {
 }
 
 func target(t job.Target) *belfryv1.Target {
-	switch h, a, q := t.HTTP, t.Actor, t.Queue; {
+	switch h, a, q, n, k := t.HTTP, t.Actor, t.Queue, t.NATS, t.Kafka; {
 	case h != nil:
 		return &belfryv1.Target{Kind: &belfryv1.Target_Http{Http: &belfryv1.HTTPTarget{
 			Method: h.Method, Url: h.URL, Headers: h.Headers, Body: h.Body, SigningSecretRef: h.SigningSecretRef,
@@ -137,19 +137,31 @@ func target(t job.Target) *belfryv1.Target {
 		}}}
 	case q != nil:
 		return &belfryv1.Target{Kind: &belfryv1.Target_Queue{Queue: &belfryv1.QueueTarget{Name: q.Name, Payload: q.Payload}}}
+	case n != nil:
+		return &belfryv1.Target{Kind: &belfryv1.Target_Nats{Nats: &belfryv1.NATSTarget{
+			Broker: n.Broker, Subject: n.Subject, Headers: n.Headers, Payload: n.Payload,
+		}}}
+	case k != nil:
+		return &belfryv1.Target{Kind: &belfryv1.Target_Kafka{Kafka: &belfryv1.KafkaTarget{
+			Broker: k.Broker, Topic: k.Topic, Key: k.Key, Headers: k.Headers, Payload: k.Payload,
+		}}}
 	}
 	return nil
 }
 
 // FromTarget converts a stored target to the domain.
 func FromTarget(t *belfryv1.Target) job.Target {
-	switch h, a, q := t.GetHttp(), t.GetActor(), t.GetQueue(); {
+	switch h, a, q, n, k := t.GetHttp(), t.GetActor(), t.GetQueue(), t.GetNats(), t.GetKafka(); {
 	case h != nil:
 		return job.Target{HTTP: &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody(), SigningSecretRef: h.GetSigningSecretRef()}}
 	case a != nil:
 		return job.Target{Actor: &job.ActorTarget{Kind: a.GetKind(), Identity: a.GetIdentity(), Payload: a.GetPayload()}}
 	case q != nil:
 		return job.Target{Queue: &job.QueueTarget{Name: q.GetName(), Payload: q.GetPayload()}}
+	case n != nil:
+		return job.Target{NATS: &job.NATSTarget{Broker: n.GetBroker(), Subject: n.GetSubject(), Headers: n.GetHeaders(), Payload: n.GetPayload()}}
+	case k != nil:
+		return job.Target{Kafka: &job.KafkaTarget{Broker: k.GetBroker(), Topic: k.GetTopic(), Key: k.GetKey(), Headers: k.GetHeaders(), Payload: k.GetPayload()}}
 	}
 	return job.Target{}
 }

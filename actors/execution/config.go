@@ -62,6 +62,9 @@ type Config struct {
 	// actor was not asked; after any other one it may have done the work. Nil:
 	// this node is in no cluster, and deliveries to actors fail.
 	Perform func(ctx context.Context, p *belfryv1.Perform) (*belfryv1.Performed, error)
+	// Brokers hands messages to brokers; see NewPublisher. Default: there are none,
+	// and such deliveries fail.
+	Brokers Deliverer
 	// Stopped, if set, is called when the worker panicked too often and was
 	// stopped: this node makes no deliveries any more.
 	Stopped func(reason any)
@@ -80,6 +83,7 @@ func DefaultConfig() Config {
 		Slots: 512, Resend: time.Second, OfferFor: time.Second,
 		Limits: LimitsConfig{Failures: 10, OpenFor: 10 * time.Second},
 		TTL:    3 * time.Second, Stamp: func() int64 { return cluster.Boottime().Milliseconds() }, Lease: func() func() bool { return unbroken },
+		Brokers: NewPublisher(PublisherConfig{}),
 	}
 }
 
@@ -108,6 +112,8 @@ func (c Config) Validate() error {
 		return errors.New("execution: Owner is missing")
 	case c.Deliverer == nil:
 		return errors.New("execution: Deliverer is missing")
+	case c.Brokers == nil:
+		return errors.New("execution: Brokers is missing")
 	case c.Metrics == nil:
 		return errors.New("execution: Metrics is missing")
 	case c.Log == nil:

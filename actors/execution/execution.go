@@ -92,15 +92,21 @@ func (e *execution) deliver(ctx context.Context, d *belfryv1.Delivery, epoch int
 			r = internal(d, reason)
 		}
 	}()
-	to := e.Deliverer
-	if d.GetTarget().GetActor() != nil {
-		to = performer(e.Perform)
-	}
-	r = to.Deliver(ctx, d, epoch, may)
+	r = e.delivererOf(d.GetTarget()).Deliver(ctx, d, epoch, may)
 	if r != nil && r.FinishedAt == 0 {
 		r.FinishedAt = time.Now().UnixMilli()
 	}
 	return r
+}
+
+func (e *execution) delivererOf(t *belfryv1.Target) Deliverer {
+	switch {
+	case t.GetActor() != nil:
+		return performer(e.Perform)
+	case t.GetNats() != nil || t.GetKafka() != nil:
+		return e.Brokers
+	}
+	return e.Deliverer
 }
 
 // internal is the result of a delivery that ended by a fault of ours.

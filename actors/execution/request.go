@@ -66,7 +66,9 @@ func (t *Target) request(buf []byte, s *sending, to *place, d *belfryv1.Delivery
 	if kind != "" {
 		r.field("Content-Type", kind)
 	}
-	t.identify(&r, d, epoch)
+	identify(r.field, d, epoch)
+	r.field("Webhook-Id", d.GetKey())
+	cloudEvent(r.field, "Ce-", t.source, d)
 	if err := s.signers.sign(&r, d.GetKey(), h.GetBody(), time.Now()); err != nil {
 		return r.bytes, err
 	}
@@ -79,22 +81,29 @@ func (t *Target) request(buf []byte, s *sending, to *place, d *belfryv1.Delivery
 	return append(append(r.bytes, "\r\n"...), h.GetBody()...), nil
 }
 
-// identify adds the headers that tell a target which delivery this is. They
-// are the same on each attempt, but for the attempt's number and the epoch.
-func (t *Target) identify(r *request, d *belfryv1.Delivery, epoch int64) {
-	at := time.UnixMilli(d.GetScheduledFor()).UTC().Format(instant)
-	r.field("Idempotency-Key", d.GetKey())
-	r.field("Webhook-Id", d.GetKey())
-	r.field("Belfry-Execution-Id", d.GetExecutionId())
-	r.field("Belfry-Job-Id", d.GetJobId())
-	r.field("Belfry-Scheduled-For", at)
-	r.field("Belfry-Attempt", strconv.Itoa(int(d.GetAttempt())))
-	r.field("Belfry-Epoch", strconv.FormatInt(epoch, 10))
-	r.field("Ce-Specversion", "1.0")
-	r.field("Ce-Type", eventType)
-	r.field("Ce-Source", t.source)
-	r.field("Ce-Id", d.GetKey())
-	r.field("Ce-Time", at)
+// identify names a delivery to a target: the same on each attempt, but for the
+// attempt's number and the epoch.
+func identify(field func(name, value string), d *belfryv1.Delivery, epoch int64) {
+	field("Idempotency-Key", d.GetKey())
+	field("Belfry-Execution-Id", d.GetExecutionId())
+	field("Belfry-Job-Id", d.GetJobId())
+	field("Belfry-Scheduled-For", scheduledFor(d))
+	field("Belfry-Attempt", strconv.Itoa(int(d.GetAttempt())))
+	field("Belfry-Epoch", strconv.FormatInt(epoch, 10))
+}
+
+// cloudEvent names a delivery as CloudEvents 1.0 does, in the binary mode of a
+// transport that spells attributes with a prefix.
+func cloudEvent(field func(name, value string), prefix, source string, d *belfryv1.Delivery) {
+	field(prefix+"specversion", "1.0")
+	field(prefix+"type", eventType)
+	field(prefix+"source", source)
+	field(prefix+"id", d.GetKey())
+	field(prefix+"time", scheduledFor(d))
+}
+
+func scheduledFor(d *belfryv1.Delivery) string {
+	return time.UnixMilli(d.GetScheduledFor()).UTC().Format(instant)
 }
 
 func contentType(body []byte) string {

@@ -19,6 +19,8 @@ const (
 
 	maxStale   = 16      // kept connections that may turn out dead before a delivery fails
 	keptBuffer = 8 << 10 // of a request: longer ones are not used again
+
+	defaultSource = "/belfry"
 )
 
 // TargetConfig is what a Target needs.
@@ -58,7 +60,7 @@ func NewTarget(cfg TargetConfig) *Target {
 		t.vault = &Vault{}
 	}
 	if t.source == "" {
-		t.source = "/belfry"
+		t.source = defaultSource
 	}
 	if t.userAgent == "" {
 		t.userAgent = "Belfry"

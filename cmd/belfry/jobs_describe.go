@@ -69,18 +69,7 @@ func describeJob(f facts, j api.Job) {
 	if j.MaxRuns != nil && j.RunsGiven != nil {
 		f.line("Runs", fmt.Sprintf("%d of %d", *j.RunsGiven, *j.MaxRuns))
 	}
-	if j.Target != nil && j.Target.HTTP != nil {
-		f.line("Target", j.Target.HTTP.Method+" "+j.Target.HTTP.URL)
-		f.line("Headers", pairs(j.Target.HTTP.Headers, ": "))
-		if j.Target.HTTP.Body != nil {
-			f.line("Body", shorten(*j.Target.HTTP.Body))
-		}
-		f.line("JSON", shorten(string(j.Target.HTTP.JSON)))
-	}
-	if j.Target != nil && j.Target.Actor != nil {
-		f.line("Target", "actor "+j.Target.Actor.Kind+"/"+j.Target.Actor.Identity)
-		f.line("Payload", shorten(string(j.Target.Actor.Payload)))
-	}
+	describeTarget(f, j.Target)
 	describePolicies(f, j.JobSpec)
 	f.line("Revision", fmt.Sprintf("%d of generation %d", j.Revision, j.Generation))
 	f.line("Created", instant(j.CreatedAt))
@@ -91,6 +80,35 @@ func describeJob(f facts, j api.Job) {
 	}
 	for _, w := range j.Warnings {
 		f.line("Warning", w)
+	}
+}
+
+func describeTarget(f facts, t *api.Target) {
+	switch {
+	case t == nil:
+	case t.HTTP != nil:
+		f.line("Target", t.HTTP.Method+" "+t.HTTP.URL)
+		f.line("Headers", pairs(t.HTTP.Headers, ": "))
+		f.line("Signed with", t.HTTP.SigningSecretRef)
+		if t.HTTP.Body != nil {
+			f.line("Body", shorten(*t.HTTP.Body))
+		}
+		f.line("JSON", shorten(string(t.HTTP.JSON)))
+	case t.Actor != nil:
+		f.line("Target", "actor "+t.Actor.Kind+"/"+t.Actor.Identity)
+		f.line("Payload", shorten(string(t.Actor.Payload)))
+	case t.Queue != nil:
+		f.line("Target", "queue "+t.Queue.Name)
+		f.line("Payload", shorten(string(t.Queue.Payload)))
+	case t.NATS != nil:
+		f.line("Target", "NATS subject "+t.NATS.Subject+" of broker "+t.NATS.Broker)
+		f.line("Headers", pairs(t.NATS.Headers, ": "))
+		f.line("Payload", shorten(string(t.NATS.Payload)))
+	case t.Kafka != nil:
+		f.line("Target", "Kafka topic "+t.Kafka.Topic+" of broker "+t.Kafka.Broker)
+		f.line("Key", t.Kafka.Key)
+		f.line("Headers", pairs(t.Kafka.Headers, ": "))
+		f.line("Payload", shorten(string(t.Kafka.Payload)))
 	}
 }
 

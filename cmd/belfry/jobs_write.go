@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,15 +19,16 @@ import (
 // jobFlags are the fields of a job as flags. Only the flags that are given
 // become fields: the rest is the server's default, or stays as it is.
 type jobFlags struct {
-	rateLimit, onOpenCircuit    string
-	schedules                   []string
-	url, method, body, json     string
-	actor, signingSecretRef     string
-	description, retry, catchUp string
-	headers, labels, dependsOn  []string
-	timeout                     time.Duration
-	timing                      timingFlags
-	maxOutstanding              int
+	rateLimit, onOpenCircuit        string
+	schedules                       []string
+	url, method, body, json         string
+	actor, signingSecretRef         string
+	description, retry, catchUp     string
+	headers, labels, dependsOn      []string
+	timeout                         time.Duration
+	timing                          timingFlags
+	maxOutstanding                  int
+	nats, kafka, broker, messageKey string
 }
 
 func (f *jobFlags) add(flags *pflag.FlagSet) {
@@ -36,6 +38,10 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.method, "method", "", "HTTP method (default POST)")
 	flags.StringVar(&f.signingSecretRef, "signing-secret-ref", "", "where the server reads the keys that it signs calls with: env://BELFRY_SECRET_NAME or file:///path")
 	flags.StringVar(&f.actor, "actor", "", "actor that is asked when the job is due, in place of --url: KIND/IDENTITY; its payload is --body or --json")
+	flags.StringVar(&f.nats, "nats", "", "NATS subject that is published to when the job is due, in place of --url")
+	flags.StringVar(&f.kafka, "kafka", "", "Kafka topic that is published to when the job is due, in place of --url")
+	flags.StringVar(&f.broker, "broker", "default", "broker of --nats or --kafka, as the server's operator named it")
+	flags.StringVar(&f.messageKey, "message-key", "", "key of the Kafka record (default: the job's id)")
 	flags.StringVar(&f.body, "body", "", "body of the call; @FILE reads a file, @- stdin")
 	flags.StringVar(&f.json, "json", "", "JSON body of the call, sent as application/json; @FILE reads a file")
 	flags.StringArrayVar(&f.headers, "header", nil, "header of the call, as name=value; may be given more than once; name- removes it")
@@ -101,36 +107,94 @@ func setAny(out map[string]any, field string, value map[string]any) {
 	}
 }
 
+// targets are the kinds of targets, each with the flag that chooses it.
+var targets = []struct {
+	kind, flag string
+	fields     func(f *jobFlags, flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error)
+}{
+	{"http", "url", (*jobFlags).http},
+	{"actor", "actor", (*jobFlags).actorTarget},
+	{"nats", "nats", (*jobFlags).natsTarget},
+	{"kafka", "kafka", (*jobFlags).kafkaTarget},
+}
+
 // target is where executions go. A patch that names another kind of target
 // removes the one before.
 func (f *jobFlags) target(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
-	if !flags.Changed("actor") {
-		http, err := f.http(flags, stdin)
-		out := map[string]any{}
-		setAny(out, "http", http)
-		if flags.Changed("url") {
-			out["actor"] = nil
+	chosen, out := targets[0], map[string]any{}
+	for _, t := range targets {
+		if !flags.Changed(t.flag) {
+			continue
 		}
-		return out, err
-	}
-	for _, other := range []string{"url", "method", "header", "signing-secret-ref"} {
-		if flags.Changed(other) {
-			return nil, usage("--actor and --%s exclude each other", other)
+		if len(out) > 0 {
+			return nil, usage("--%s and --%s exclude each other", chosen.flag, t.flag)
+		}
+		chosen = t
+		for _, other := range targets {
+			out[other.kind] = nil
 		}
 	}
+	if err := f.misplaced(flags, chosen.kind); err != nil {
+		return nil, err
+	}
+	fields, err := chosen.fields(f, flags, stdin)
+	if err != nil {
+		return nil, err
+	}
+	delete(out, chosen.kind)
+	setAny(out, chosen.kind, fields)
+	return out, nil
+}
+
+// misplaced names the first flag that belongs to another kind of target.
+func (f *jobFlags) misplaced(flags *pflag.FlagSet, kind string) error {
+	for flag, kinds := range map[string]string{"method": "http", "signing-secret-ref": "http", "header": "http nats kafka", "broker": "nats kafka", "message-key": "kafka"} {
+		if flags.Changed(flag) && !slices.Contains(strings.Fields(kinds), kind) {
+			return usage("--%s is not for a target of kind %s", flag, kind)
+		}
+	}
+	return nil
+}
+
+func (f *jobFlags) actorTarget(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
 	kind, identity, ok := strings.Cut(f.actor, "/")
 	if !ok {
 		return nil, usage("--actor %q: write it as KIND/IDENTITY", f.actor)
 	}
+	return f.withPayload(flags, stdin, map[string]any{"kind": kind, "identity": identity})
+}
+
+func (f *jobFlags) natsTarget(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
+	return f.message(flags, stdin, map[string]any{"subject": f.nats})
+}
+
+func (f *jobFlags) kafkaTarget(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
+	out := map[string]any{"topic": f.kafka}
+	setIf(flags, out, "message-key", "key", f.messageKey)
+	return f.message(flags, stdin, out)
+}
+
+// message adds what both kinds of brokers have.
+func (f *jobFlags) message(flags *pflag.FlagSet, stdin io.Reader, out map[string]any) (map[string]any, error) {
+	out["broker"] = f.broker
+	headers, err := pairsOf("header", f.headers)
+	if err != nil {
+		return nil, err
+	}
+	setAny(out, "headers", headers)
+	return f.withPayload(flags, stdin, out)
+}
+
+// withPayload adds --body or --json as the payload.
+func (f *jobFlags) withPayload(flags *pflag.FlagSet, stdin io.Reader, out map[string]any) (map[string]any, error) {
 	payload, err := f.payload(flags, stdin)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]any{"kind": kind, "identity": identity}
 	for _, form := range []string{"body", "json"} {
 		setIf(flags, out, form, "payload", payload[form])
 	}
-	return map[string]any{"actor": out, "http": nil}, nil
+	return out, nil
 }
 
 func (f *jobFlags) http(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {

@@ -74,7 +74,7 @@ func nodeConfig(s config.Server) node.Config {
 	cfg.DataDir, cfg.Listen, cfg.Partitions = s.DataDir, s.Listen, s.Partitions
 	cfg.AllowTargets, cfg.AllowPlainHTTP, cfg.InsecureNoAuth = s.AllowTargets, s.AllowPlainHTTP, s.InsecureNoAuth
 	cfg.Retention, cfg.DrainTimeout, cfg.Version = s.Retention, s.DrainTimeout, buildVersion()
-	cfg.SecretsDir = s.SecretsDir
+	cfg.SecretsDir, cfg.BrokersFile = s.SecretsDir, s.BrokersFile
 	if s.Slots > 0 {
 		cfg.Slots = s.Slots
 	}

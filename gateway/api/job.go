@@ -51,6 +51,8 @@ type Target struct {
 	HTTP  *HTTPTarget  `json:"http,omitzero" doc:"An HTTP callback; 2xx is success."`
 	Actor *ActorTarget `json:"actor,omitzero" doc:"An actor of a service in the cluster, which answers with success or failure."`
 	Queue *QueueTarget `json:"queue,omitzero" doc:"A queue from which outside workers claim executions."`
+	NATS  *NATSTarget  `json:"nats,omitzero" doc:"A subject that a NATS JetStream stream takes; success is the stream's acknowledgement."`
+	Kafka *KafkaTarget `json:"kafka,omitzero" doc:"A Kafka topic; success is the acknowledgement of all in-sync replicas."`
 }
 
 // ActorTarget is one message an attempt.
@@ -58,6 +60,25 @@ type ActorTarget struct {
 	Kind     string          `json:"kind" doc:"Of the actor: 1 to 128 of A-Z a-z 0-9 . _ -. A service says which kinds it hosts."`
 	Identity string          `json:"identity" doc:"Of the actor among those of its kind: 1 to 128 of A-Z a-z 0-9 . _ -."`
 	Payload  json.RawMessage `json:"payload,omitempty" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
+}
+
+// NATSTarget is one message an attempt. Its id (Nats-Msg-Id) is the idempotency
+// key: within the stream's duplicate window a repeat is stored once.
+type NATSTarget struct {
+	Broker  string            `json:"broker,omitzero" doc:"As the operator named it. Default: default."`
+	Subject string            `json:"subject" doc:"At most 255 bytes, without wildcards."`
+	Headers map[string]string `json:"headers,omitempty" doc:"Sent with every attempt. A secret is referred to: env://BELFRY_SECRET_NAME or file:///path."`
+	Payload json.RawMessage   `json:"payload,omitempty" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
+}
+
+// KafkaTarget is one record an attempt. Kafka does not recognise repeats: readers
+// look at the header Idempotency-Key.
+type KafkaTarget struct {
+	Broker  string            `json:"broker,omitzero" doc:"As the operator named it. Default: default."`
+	Topic   string            `json:"topic" doc:"1 to 249 of A-Z a-z 0-9 . _ -."`
+	Key     string            `json:"key,omitzero" doc:"Of the record. Default: the job's id, which keeps the job's records in order."`
+	Headers map[string]string `json:"headers,omitempty" doc:"Sent with every attempt. A secret is referred to: env://BELFRY_SECRET_NAME or file:///path."`
+	Payload json.RawMessage   `json:"payload,omitempty" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
 }
 
 // QueueTarget is a queue: workers outside of the cluster claim executions from it

@@ -18,10 +18,10 @@ const (
 // set them could forge an identity, or split a request in two.
 var reservedHeaders = []string{
 	"host", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "te", "trailer", "expect",
-	"forwarded", "idempotency-key", "x-idempotency-key", "nats-msg-id", "traceparent", "tracestate",
+	"forwarded", "idempotency-key", "x-idempotency-key", "traceparent", "tracestate",
 }
 
-var reservedPrefixes = []string{"proxy-", "x-forwarded-", "belfry-", "ce-", "webhook-"}
+var reservedPrefixes = []string{"proxy-", "x-forwarded-", "belfry-", "ce-", "ce_", "nats-", "webhook-"}
 
 // CheckHeaders finds what is wrong with the headers of a target. Values are
 // never repeated in a message: they may be secrets.

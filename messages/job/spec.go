@@ -110,6 +110,8 @@ type Target struct {
 	HTTP  *HTTPTarget
 	Actor *ActorTarget
 	Queue *QueueTarget
+	NATS  *NATSTarget
+	Kafka *KafkaTarget
 }
 
 // HTTPTarget is a callback: one request per attempt, 2xx is success.
@@ -135,6 +137,23 @@ type ActorTarget struct {
 // they ended.
 type QueueTarget struct {
 	Name    string
+	Payload []byte
+}
+
+// NATSTarget is a subject that a JetStream stream takes: one message per attempt.
+type NATSTarget struct {
+	Broker  string // as the operator named it
+	Subject string
+	Headers map[string]string
+	Payload []byte
+}
+
+// KafkaTarget is a topic: one record per attempt.
+type KafkaTarget struct {
+	Broker  string // as the operator named it
+	Topic   string
+	Key     string // of the record; "": the job's id, which keeps its records in order
+	Headers map[string]string
 	Payload []byte
 }
 

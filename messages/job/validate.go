@@ -116,13 +116,17 @@ func (v *validation) labels(labels map[string]string) {
 func (v *validation) target(t Target, p AddressPolicy) {
 	switch {
 	case t.kinds() > 1:
-		v.refuse("target", "an execution goes to one target, and more than one of http, actor and queue is given: leave all but one out")
+		v.refuse("target", "an execution goes to one target, and more than one of http, actor, queue, nats and kafka is given: leave all but one out")
 	case t.HTTP != nil:
 		v.http(t.HTTP, p)
 	case t.Actor != nil:
 		v.actor(t.Actor)
 	case t.Queue != nil:
 		v.queue(t.Queue)
+	case t.NATS != nil:
+		v.nats(t.NATS)
+	case t.Kafka != nil:
+		v.kafka(t.Kafka)
 	default:
 		v.refuse("target", "a job needs a target, such as {\"http\": {\"url\": \"https://example.com/hook\"}}")
 	}
@@ -130,7 +134,7 @@ func (v *validation) target(t Target, p AddressPolicy) {
 
 func (t Target) kinds() int {
 	n := 0
-	for _, given := range []bool{t.HTTP != nil, t.Actor != nil, t.Queue != nil} {
+	for _, given := range []bool{t.HTTP != nil, t.Actor != nil, t.Queue != nil, t.NATS != nil, t.Kafka != nil} {
 		if given {
 			n++
 		}

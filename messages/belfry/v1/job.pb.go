@@ -118,7 +118,7 @@ func (x CatchUp_Policy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CatchUp_Policy.Descriptor instead.
 func (CatchUp_Policy) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8, 0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10, 0}
 }
 
 type InFlight_Kind int32
@@ -167,7 +167,7 @@ func (x InFlight_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InFlight_Kind.Descriptor instead.
 func (InFlight_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10, 0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // JobSpec is a registration as the user made it, every default written out.
@@ -487,6 +487,8 @@ type Target struct {
 	//	*Target_Http
 	//	*Target_Actor
 	//	*Target_Queue
+	//	*Target_Nats
+	//	*Target_Kafka
 	Kind          isTarget_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -556,6 +558,24 @@ func (x *Target) GetQueue() *QueueTarget {
 	return nil
 }
 
+func (x *Target) GetNats() *NATSTarget {
+	if x != nil {
+		if x, ok := x.Kind.(*Target_Nats); ok {
+			return x.Nats
+		}
+	}
+	return nil
+}
+
+func (x *Target) GetKafka() *KafkaTarget {
+	if x != nil {
+		if x, ok := x.Kind.(*Target_Kafka); ok {
+			return x.Kafka
+		}
+	}
+	return nil
+}
+
 type isTarget_Kind interface {
 	isTarget_Kind()
 }
@@ -572,11 +592,23 @@ type Target_Queue struct {
 	Queue *QueueTarget `protobuf:"bytes,3,opt,name=queue,proto3,oneof"`
 }
 
+type Target_Nats struct {
+	Nats *NATSTarget `protobuf:"bytes,4,opt,name=nats,proto3,oneof"`
+}
+
+type Target_Kafka struct {
+	Kafka *KafkaTarget `protobuf:"bytes,5,opt,name=kafka,proto3,oneof"`
+}
+
 func (*Target_Http) isTarget_Kind() {}
 
 func (*Target_Actor) isTarget_Kind() {}
 
 func (*Target_Queue) isTarget_Kind() {}
+
+func (*Target_Nats) isTarget_Kind() {}
+
+func (*Target_Kafka) isTarget_Kind() {}
 
 // ActorTarget is an actor of a service in the cluster.
 type ActorTarget struct {
@@ -692,6 +724,152 @@ func (x *QueueTarget) GetPayload() []byte {
 	return nil
 }
 
+// NATSTarget is a subject that a JetStream stream takes.
+type NATSTarget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        string                 `protobuf:"bytes,1,opt,name=broker,proto3" json:"broker,omitempty"` // as the operator named it
+	Subject       string                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	Headers       map[string]string      `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Payload       []byte                 `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NATSTarget) Reset() {
+	*x = NATSTarget{}
+	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NATSTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NATSTarget) ProtoMessage() {}
+
+func (x *NATSTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NATSTarget.ProtoReflect.Descriptor instead.
+func (*NATSTarget) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NATSTarget) GetBroker() string {
+	if x != nil {
+		return x.Broker
+	}
+	return ""
+}
+
+func (x *NATSTarget) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *NATSTarget) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *NATSTarget) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+// KafkaTarget is a topic.
+type KafkaTarget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        string                 `protobuf:"bytes,1,opt,name=broker,proto3" json:"broker,omitempty"` // as the operator named it
+	Topic         string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	Key           string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"` // of the record; "": the job's id
+	Headers       map[string]string      `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Payload       []byte                 `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KafkaTarget) Reset() {
+	*x = KafkaTarget{}
+	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KafkaTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KafkaTarget) ProtoMessage() {}
+
+func (x *KafkaTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KafkaTarget.ProtoReflect.Descriptor instead.
+func (*KafkaTarget) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *KafkaTarget) GetBroker() string {
+	if x != nil {
+		return x.Broker
+	}
+	return ""
+}
+
+func (x *KafkaTarget) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *KafkaTarget) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *KafkaTarget) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *KafkaTarget) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
 type HTTPTarget struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Method           string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
@@ -705,7 +883,7 @@ type HTTPTarget struct {
 
 func (x *HTTPTarget) Reset() {
 	*x = HTTPTarget{}
-	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	mi := &file_belfry_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +895,7 @@ func (x *HTTPTarget) String() string {
 func (*HTTPTarget) ProtoMessage() {}
 
 func (x *HTTPTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[6]
+	mi := &file_belfry_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +908,7 @@ func (x *HTTPTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPTarget.ProtoReflect.Descriptor instead.
 func (*HTTPTarget) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HTTPTarget) GetMethod() string {
@@ -782,7 +960,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	mi := &file_belfry_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +972,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[7]
+	mi := &file_belfry_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +985,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() int32 {
@@ -864,7 +1042,7 @@ type CatchUp struct {
 
 func (x *CatchUp) Reset() {
 	*x = CatchUp{}
-	mi := &file_belfry_v1_job_proto_msgTypes[8]
+	mi := &file_belfry_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1054,7 @@ func (x *CatchUp) String() string {
 func (*CatchUp) ProtoMessage() {}
 
 func (x *CatchUp) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[8]
+	mi := &file_belfry_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1067,7 @@ func (x *CatchUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUp.ProtoReflect.Descriptor instead.
 func (*CatchUp) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CatchUp) GetPolicy() CatchUp_Policy {
@@ -954,7 +1132,7 @@ type JobState struct {
 
 func (x *JobState) Reset() {
 	*x = JobState{}
-	mi := &file_belfry_v1_job_proto_msgTypes[9]
+	mi := &file_belfry_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1144,7 @@ func (x *JobState) String() string {
 func (*JobState) ProtoMessage() {}
 
 func (x *JobState) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[9]
+	mi := &file_belfry_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1157,7 @@ func (x *JobState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobState.ProtoReflect.Descriptor instead.
 func (*JobState) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobState) GetGeneration() int64 {
@@ -1175,7 +1353,7 @@ type InFlight struct {
 
 func (x *InFlight) Reset() {
 	*x = InFlight{}
-	mi := &file_belfry_v1_job_proto_msgTypes[10]
+	mi := &file_belfry_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1365,7 @@ func (x *InFlight) String() string {
 func (*InFlight) ProtoMessage() {}
 
 func (x *InFlight) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[10]
+	mi := &file_belfry_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1378,7 @@ func (x *InFlight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlight.ProtoReflect.Descriptor instead.
 func (*InFlight) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InFlight) GetKind() InFlight_Kind {
@@ -1330,7 +1508,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	mi := &file_belfry_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1520,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[11]
+	mi := &file_belfry_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1533,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Lease) GetWorker() string {
@@ -1407,7 +1585,7 @@ type SlotRange struct {
 
 func (x *SlotRange) Reset() {
 	*x = SlotRange{}
-	mi := &file_belfry_v1_job_proto_msgTypes[12]
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1597,7 @@ func (x *SlotRange) String() string {
 func (*SlotRange) ProtoMessage() {}
 
 func (x *SlotRange) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[12]
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1610,7 @@ func (x *SlotRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRange.ProtoReflect.Descriptor instead.
 func (*SlotRange) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SlotRange) GetFirst() int64 {
@@ -1480,7 +1658,7 @@ type CatchUpRun struct {
 
 func (x *CatchUpRun) Reset() {
 	*x = CatchUpRun{}
-	mi := &file_belfry_v1_job_proto_msgTypes[13]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +1670,7 @@ func (x *CatchUpRun) String() string {
 func (*CatchUpRun) ProtoMessage() {}
 
 func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[13]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +1683,7 @@ func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUpRun.ProtoReflect.Descriptor instead.
 func (*CatchUpRun) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CatchUpRun) GetNext() int64 {
@@ -1534,7 +1712,7 @@ type LastExecution struct {
 
 func (x *LastExecution) Reset() {
 	*x = LastExecution{}
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1724,7 @@ func (x *LastExecution) String() string {
 func (*LastExecution) ProtoMessage() {}
 
 func (x *LastExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1737,7 @@ func (x *LastExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastExecution.ProtoReflect.Descriptor instead.
 func (*LastExecution) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LastExecution) GetExecutionId() string {
@@ -1603,7 +1781,7 @@ type CommandMark struct {
 
 func (x *CommandMark) Reset() {
 	*x = CommandMark{}
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1793,7 @@ func (x *CommandMark) String() string {
 func (*CommandMark) ProtoMessage() {}
 
 func (x *CommandMark) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1806,7 @@ func (x *CommandMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandMark.ProtoReflect.Descriptor instead.
 func (*CommandMark) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CommandMark) GetId() string {
@@ -1663,7 +1841,7 @@ type RememberedCommand struct {
 
 func (x *RememberedCommand) Reset() {
 	*x = RememberedCommand{}
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1853,7 @@ func (x *RememberedCommand) String() string {
 func (*RememberedCommand) ProtoMessage() {}
 
 func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1866,7 @@ func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberedCommand.ProtoReflect.Descriptor instead.
 func (*RememberedCommand) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RememberedCommand) GetMark() *CommandMark {
@@ -1727,7 +1905,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_belfry_v1_job_proto_msgTypes[17]
+	mi := &file_belfry_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +1917,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[17]
+	mi := &file_belfry_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +1930,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeadLetter) GetExecutionId() string {
@@ -1866,7 +2044,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_belfry_v1_job_proto_msgTypes[18]
+	mi := &file_belfry_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +2056,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[18]
+	mi := &file_belfry_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +2069,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Record) GetStatus() string {
@@ -2033,7 +2211,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_belfry_v1_job_proto_msgTypes[19]
+	mi := &file_belfry_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2223,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[19]
+	mi := &file_belfry_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2236,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Cluster) GetId() string {
@@ -2129,11 +2307,13 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x05exprs\x18\n" +
 	" \x03(\tR\x05exprs\x12\x1b\n" +
 	"\tjitter_ms\x18\v \x01(\x03R\bjitterMs\x12\x18\n" +
-	"\aexclude\x18\f \x03(\x05R\aexclude\"\x9d\x01\n" +
+	"\aexclude\x18\f \x03(\x05R\aexclude\"\xfa\x01\n" +
 	"\x06Target\x12+\n" +
 	"\x04http\x18\x01 \x01(\v2\x15.belfry.v1.HTTPTargetH\x00R\x04http\x12.\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.belfry.v1.ActorTargetH\x00R\x05actor\x12.\n" +
-	"\x05queue\x18\x03 \x01(\v2\x16.belfry.v1.QueueTargetH\x00R\x05queueB\x06\n" +
+	"\x05queue\x18\x03 \x01(\v2\x16.belfry.v1.QueueTargetH\x00R\x05queue\x12+\n" +
+	"\x04nats\x18\x04 \x01(\v2\x15.belfry.v1.NATSTargetH\x00R\x04nats\x12.\n" +
+	"\x05kafka\x18\x05 \x01(\v2\x16.belfry.v1.KafkaTargetH\x00R\x05kafkaB\x06\n" +
 	"\x04kind\"W\n" +
 	"\vActorTarget\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
@@ -2141,7 +2321,25 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\apayload\x18\x03 \x01(\fR\apayload\";\n" +
 	"\vQueueTarget\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\apayload\x18\x02 \x01(\fR\apayload\"\xf2\x01\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\"\xd2\x01\n" +
+	"\n" +
+	"NATSTarget\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\tR\x06broker\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12<\n" +
+	"\aheaders\x18\x03 \x03(\v2\".belfry.v1.NATSTarget.HeadersEntryR\aheaders\x12\x18\n" +
+	"\apayload\x18\x04 \x01(\fR\apayload\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe2\x01\n" +
+	"\vKafkaTarget\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\tR\x06broker\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12=\n" +
+	"\aheaders\x18\x04 \x03(\v2#.belfry.v1.KafkaTarget.HeadersEntryR\aheaders\x12\x18\n" +
+	"\apayload\x18\x05 \x01(\fR\apayload\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf2\x01\n" +
 	"\n" +
 	"HTTPTarget\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
@@ -2326,7 +2524,7 @@ func file_belfry_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_belfry_v1_job_proto_goTypes = []any{
 	(OpenCircuit)(0),          // 0: belfry.v1.OpenCircuit
 	(CatchUp_Policy)(0),       // 1: belfry.v1.CatchUp.Policy
@@ -2337,53 +2535,61 @@ var file_belfry_v1_job_proto_goTypes = []any{
 	(*Target)(nil),            // 6: belfry.v1.Target
 	(*ActorTarget)(nil),       // 7: belfry.v1.ActorTarget
 	(*QueueTarget)(nil),       // 8: belfry.v1.QueueTarget
-	(*HTTPTarget)(nil),        // 9: belfry.v1.HTTPTarget
-	(*RetryPolicy)(nil),       // 10: belfry.v1.RetryPolicy
-	(*CatchUp)(nil),           // 11: belfry.v1.CatchUp
-	(*JobState)(nil),          // 12: belfry.v1.JobState
-	(*InFlight)(nil),          // 13: belfry.v1.InFlight
-	(*Lease)(nil),             // 14: belfry.v1.Lease
-	(*SlotRange)(nil),         // 15: belfry.v1.SlotRange
-	(*CatchUpRun)(nil),        // 16: belfry.v1.CatchUpRun
-	(*LastExecution)(nil),     // 17: belfry.v1.LastExecution
-	(*CommandMark)(nil),       // 18: belfry.v1.CommandMark
-	(*RememberedCommand)(nil), // 19: belfry.v1.RememberedCommand
-	(*DeadLetter)(nil),        // 20: belfry.v1.DeadLetter
-	(*Record)(nil),            // 21: belfry.v1.Record
-	(*Cluster)(nil),           // 22: belfry.v1.Cluster
-	nil,                       // 23: belfry.v1.JobSpec.LabelsEntry
-	nil,                       // 24: belfry.v1.HTTPTarget.HeadersEntry
-	(*Run)(nil),               // 25: belfry.v1.Run
+	(*NATSTarget)(nil),        // 9: belfry.v1.NATSTarget
+	(*KafkaTarget)(nil),       // 10: belfry.v1.KafkaTarget
+	(*HTTPTarget)(nil),        // 11: belfry.v1.HTTPTarget
+	(*RetryPolicy)(nil),       // 12: belfry.v1.RetryPolicy
+	(*CatchUp)(nil),           // 13: belfry.v1.CatchUp
+	(*JobState)(nil),          // 14: belfry.v1.JobState
+	(*InFlight)(nil),          // 15: belfry.v1.InFlight
+	(*Lease)(nil),             // 16: belfry.v1.Lease
+	(*SlotRange)(nil),         // 17: belfry.v1.SlotRange
+	(*CatchUpRun)(nil),        // 18: belfry.v1.CatchUpRun
+	(*LastExecution)(nil),     // 19: belfry.v1.LastExecution
+	(*CommandMark)(nil),       // 20: belfry.v1.CommandMark
+	(*RememberedCommand)(nil), // 21: belfry.v1.RememberedCommand
+	(*DeadLetter)(nil),        // 22: belfry.v1.DeadLetter
+	(*Record)(nil),            // 23: belfry.v1.Record
+	(*Cluster)(nil),           // 24: belfry.v1.Cluster
+	nil,                       // 25: belfry.v1.JobSpec.LabelsEntry
+	nil,                       // 26: belfry.v1.NATSTarget.HeadersEntry
+	nil,                       // 27: belfry.v1.KafkaTarget.HeadersEntry
+	nil,                       // 28: belfry.v1.HTTPTarget.HeadersEntry
+	(*Run)(nil),               // 29: belfry.v1.Run
 }
 var file_belfry_v1_job_proto_depIdxs = []int32{
-	23, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
+	25, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
 	5,  // 1: belfry.v1.JobSpec.timing:type_name -> belfry.v1.Timing
 	6,  // 2: belfry.v1.JobSpec.target:type_name -> belfry.v1.Target
-	10, // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
-	11, // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
+	12, // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
+	13, // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
 	4,  // 5: belfry.v1.JobSpec.rate_limit:type_name -> belfry.v1.RateLimit
 	0,  // 6: belfry.v1.JobSpec.on_open_circuit:type_name -> belfry.v1.OpenCircuit
-	9,  // 7: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
+	11, // 7: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
 	7,  // 8: belfry.v1.Target.actor:type_name -> belfry.v1.ActorTarget
 	8,  // 9: belfry.v1.Target.queue:type_name -> belfry.v1.QueueTarget
-	24, // 10: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
-	1,  // 11: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
-	13, // 12: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
-	15, // 13: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
-	16, // 14: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
-	17, // 15: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
-	2,  // 16: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
-	25, // 17: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
-	14, // 18: belfry.v1.InFlight.lease:type_name -> belfry.v1.Lease
-	18, // 19: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	3,  // 20: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	25, // 21: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
-	15, // 22: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	9,  // 10: belfry.v1.Target.nats:type_name -> belfry.v1.NATSTarget
+	10, // 11: belfry.v1.Target.kafka:type_name -> belfry.v1.KafkaTarget
+	26, // 12: belfry.v1.NATSTarget.headers:type_name -> belfry.v1.NATSTarget.HeadersEntry
+	27, // 13: belfry.v1.KafkaTarget.headers:type_name -> belfry.v1.KafkaTarget.HeadersEntry
+	28, // 14: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
+	1,  // 15: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
+	15, // 16: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
+	17, // 17: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
+	18, // 18: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
+	19, // 19: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
+	2,  // 20: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
+	29, // 21: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
+	16, // 22: belfry.v1.InFlight.lease:type_name -> belfry.v1.Lease
+	20, // 23: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	3,  // 24: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	29, // 25: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
+	17, // 26: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }
@@ -2396,6 +2602,8 @@ func file_belfry_v1_job_proto_init() {
 		(*Target_Http)(nil),
 		(*Target_Actor)(nil),
 		(*Target_Queue)(nil),
+		(*Target_Nats)(nil),
+		(*Target_Kafka)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2403,7 +2611,7 @@ func file_belfry_v1_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_job_proto_rawDesc), len(file_belfry_v1_job_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

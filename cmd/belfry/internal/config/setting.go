@@ -24,6 +24,7 @@ type Server struct {
 	AllowPlainHTTP bool           // allows http:// to public addresses
 	InsecureNoAuth bool           // allows a listen address off loopback
 	SecretsDir     string         // jobs may refer to the files below it; "" is none
+	BrokersFile    string         // names the brokers that jobs may publish to; "" is none
 	Partitions     int            // fixed when the store is created
 	Slots          int            // attempts in flight at once; 0: chosen by the node
 	Limits         Limits         // of hosts
@@ -103,6 +104,10 @@ func networkSettings() []Setting {
 			if v != "" && !filepath.IsAbs(v) {
 				return fmt.Errorf("%q is not absolute, as the paths are by which jobs refer to what is in it", v)
 			}
+			return nil
+		}},
+		{Key: "brokers-file", Default: "", Help: "YAML file that names the NATS and Kafka brokers that jobs may publish to; the same on every node (default: none)", apply: func(s *Server, v string) error {
+			s.BrokersFile = v
 			return nil
 		}},
 		{Key: "insecure-no-auth", Default: "false", Bool: true, Help: "serve the API off loopback without authentication: whoever reaches the port controls all jobs", apply: func(s *Server, v string) (err error) {

@@ -38,6 +38,9 @@ type Config struct {
 	InsecureNoAuth bool
 	// SecretsDir is below what jobs may refer to files as secrets; "": none may.
 	SecretsDir string
+	// BrokersFile names the brokers that jobs may publish to; "": none. See
+	// broker.Config.
+	BrokersFile string
 	// Partitions of the cluster, fixed when the store is created.
 	Partitions int
 	// Slots is how many calls may run at once.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/belfry-scheduler/belfry/actors"
 	"github.com/belfry-scheduler/belfry/actors/execution"
+	"github.com/belfry-scheduler/belfry/actors/execution/broker"
 	"github.com/belfry-scheduler/belfry/actors/partition"
 	"github.com/belfry-scheduler/belfry/actors/queue"
 	"github.com/belfry-scheduler/belfry/cluster"
@@ -46,6 +47,7 @@ type Node struct {
 	beater   *cluster.Beater  // nil: alone on the store
 	props    *actors.Factory
 	target   *execution.Target
+	brokers  *broker.Set
 	gateway  *gateway.Gateway
 	relay    *relay
 	server   *http.Server
@@ -187,6 +189,9 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.startQueues(); err != nil {
 		return err
 	}
+	if err := n.loadBrokers(); err != nil {
+		return err
+	}
 	if n.self.Roles.Has(cluster.Worker) {
 		if err := n.startWorker(policy); err != nil {
 			return err
@@ -203,6 +208,18 @@ func (n *Node) begin(ctx context.Context) error {
 	n.takePart()
 	n.waiting.Store(nil)
 	return nil
+}
+
+// loadBrokers reads which brokers jobs may publish to.
+func (n *Node) loadBrokers() error {
+	if n.cfg.BrokersFile == "" {
+		return nil
+	}
+	configs, err := broker.Load(n.cfg.BrokersFile)
+	if err == nil {
+		n.brokers = broker.NewSet(configs)
+	}
+	return err
 }
 
 // policy says which addresses jobs may call: never this node's own, nor the
@@ -253,7 +270,7 @@ func (n *Node) startGateway(policy job.AddressPolicy, id uuid.UUID) error {
 	var err error
 	n.gateway, err = gateway.New(gateway.Config{
 		Owners: n.routes, Queues: n.queues, Store: n.store, Policy: policy, Ready: n.Ready, Cluster: view{n}, NodeOnly: !n.self.Roles.Has(cluster.Gateway), Remember: n.beater != nil,
-		Registry: n.registry, Version: n.cfg.Version, Logger: n.log, TokenKey: id[:],
+		Brokers: n.brokers.Kinds(), Registry: n.registry, Version: n.cfg.Version, Logger: n.log, TokenKey: id[:],
 	})
 	if err != nil {
 		return err
@@ -280,13 +297,15 @@ func (n *Node) startQueues() error {
 }
 
 func (n *Node) startWorker(policy job.AddressPolicy) error {
+	vault := &execution.Vault{Dir: n.cfg.SecretsDir}
 	n.target = execution.NewTarget(execution.TargetConfig{
 		Guard: execution.NewGuard(policy, nil), Slots: n.cfg.Slots, UserAgent: "Belfry/" + n.cfg.Version,
-		Vault: &execution.Vault{Dir: n.cfg.SecretsDir},
+		Vault: vault,
 	})
 	cfg := execution.DefaultConfig()
 	cfg.Node, cfg.Slots, cfg.Owner, cfg.Deliverer = n.cfg.NodeName, n.cfg.Slots, n.routes.Owner, n.target
 	cfg.Limits, cfg.Publish = n.cfg.Limits, n.publish
+	cfg.Brokers = execution.NewPublisher(execution.PublisherConfig{Brokers: n.brokers, Vault: vault})
 	cfg.Metrics, cfg.Log = execution.NewMetrics(n.registry), n.cfg.Logger
 	if n.process != nil {
 		cfg.Perform = n.process.Services.Perform
@@ -468,6 +487,7 @@ func (n *Node) stopActors(ctx context.Context) error {
 	if n.target != nil {
 		n.target.Close()
 	}
+	n.brokers.Close()
 	errs = append(errs, n.leave(ctx))
 	n.system.Shutdown()
 	return errors.Join(errs...)
