@@ -335,8 +335,7 @@ func (f *fleet) received(w *fleetWorker, h *holding) {
 			continue
 		}
 		f.repeats++
-		lost, ever := f.forsaken[first.w.id]
-		excused := first.stale || rc.stale || ever && lost.Add(5*time.Second).After(first.at) || f.doubled[resultKey{first.id, first.attempt}]
+		excused := first.stale || rc.stale || f.lately(first.w, first.at) || f.lately(w, rc.at) || f.doubled[resultKey{first.id, first.attempt}]
 		if first.w == w && first.attempt == rc.attempt || !excused {
 			f.fail("%s: attempt %d was begun by %s, and attempt %d still runs on %s since %s", rc.id, rc.attempt, w.id, first.attempt, first.w.id, first.at.Format("15:04:05.000"))
 		}
@@ -346,6 +345,13 @@ func (f *fleet) received(w *fleetWorker, h *holding) {
 		f.doubled[resultKey{rc.id, rc.attempt}] = f.doubled[resultKey{rc.id, rc.attempt}] || other.attempt == rc.attempt
 	}
 	f.running[rc.id] = append(f.running[rc.id], rc)
+}
+
+// lately tells whether a worker was given up shortly before it began something
+// or later: one that was paused may begin what another has by now.
+func (f *fleet) lately(w *fleetWorker, began time.Time) bool {
+	lost, ever := f.forsaken[w.id]
+	return ever && lost.Add(5*time.Second).After(began)
 }
 
 // life is the epoch of the last acquisition.

@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-scheduler/belfry/actors/wheel"
 	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
+	"github.com/belfry-scheduler/belfry/persistence/guards"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
@@ -232,7 +233,7 @@ func (s *State) durable(f *flight, c *change) {
 	f.phase, f.owed = waiting, nil
 	switch {
 	case s.yielding:
-	case f.begun() || s.now >= f.sendAt():
+	case f.begun() || s.now >= f.sendAt() || guards.NoClock && f.former(s.life):
 		s.becomeReady(f)
 	case !f.timer.Scheduled(): // it went off before, and the clock was stepped back
 		s.wheel.Schedule(&f.timer, f.sendAt())
@@ -245,7 +246,7 @@ func (s *State) durable(f *flight, c *change) {
 // Or it has waited for a worker for too long, or one that has claimed it is silent.
 func (s *State) flightDue(f *flight) {
 	switch {
-	case f.phase == waiting && s.now < f.sendAt():
+	case f.phase == waiting && s.now < f.sendAt() && !guards.NoClock:
 		s.nameLife(f)
 		s.wheel.Schedule(&f.timer, f.sendAt())
 	case f.phase == waiting || f.phase == sent:

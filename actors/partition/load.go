@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
+	"github.com/belfry-scheduler/belfry/persistence/guards"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
@@ -161,6 +162,8 @@ func (s *State) loadedFlights(j *jobRec) {
 		switch {
 		case f.spec == nil:
 			s.abandon(f, "what it was armed with cannot be read")
+		case guards.NoClock:
+			s.wheel.Schedule(&f.timer, s.now)
 		case f.sendAt() <= s.now && f.former(s.life):
 			s.awaitHolds(f)
 		default:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
+	"github.com/belfry-scheduler/belfry/persistence/guards"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
@@ -166,6 +167,15 @@ func (s *State) flush() {
 	}
 	q.flying = &batch{changes: changes, op: s.cfg.NewID(), sent: s.now, rows: rows}
 	s.sendBatch()
+	if guards.NoWait {
+		s.releaseAll(changes)
+	}
+}
+
+func (s *State) releaseAll(changes []*change) {
+	for _, c := range changes {
+		s.release(c)
+	}
 }
 
 // sendBatch sends the batch in flight under the fence that holds.
@@ -191,8 +201,8 @@ func (s *State) applied(f persistence.Fence) {
 	}
 	q.fence, q.flying, q.pause, q.limit = f, nil, firstPause, noLimit
 	s.measure(b)
-	for _, c := range b.changes {
-		s.release(c)
+	if !guards.NoWait {
+		s.releaseAll(b.changes)
 	}
 	s.judgeHeld()
 }

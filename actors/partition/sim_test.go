@@ -350,7 +350,12 @@ func (s *sim) verifyDeliveries() {
 		if again && d.attempt == before.attempt && d.epoch <= before.epoch {
 			s.t.Fatalf("%s attempt %d was delivered twice under epoch %d", d.id, d.attempt, d.epoch)
 		}
-		if again && d.attempt != before.attempt && d.attempt != before.attempt+1 {
+		for n := before.attempt + 1; again && n < d.attempt; n++ {
+			if !rows[fmt.Sprint(d.id, "/", n)] { // its owners died before they sent it
+				s.t.Fatalf("%s: attempt %d follows %d, and %d has no row", d.id, d.attempt, before.attempt, n)
+			}
+		}
+		if again && d.attempt < before.attempt {
 			s.t.Fatalf("%s: attempt %d follows %d", d.id, d.attempt, before.attempt)
 		}
 		last[d.id] = d

@@ -14,6 +14,7 @@ import (
 
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
+	"github.com/belfry-scheduler/belfry/persistence/guards"
 )
 
 // slowDisk is how long an operation may take before it is worth a warning.
@@ -171,7 +172,7 @@ func (s *Store) write(b *pebble.Batch) error {
 	if err := s.fault.refusal(); err != nil {
 		return err
 	}
-	if err := s.db.Apply(b, pebble.Sync); err != nil {
+	if err := s.db.Apply(b, &pebble.WriteOptions{Sync: !guards.NoSync}); err != nil {
 		s.fault.fail(fmt.Errorf("write: %w", err))
 	}
 	if err := s.fault.doubt(); err != nil {
