@@ -30,7 +30,7 @@ With several, such as --server http://127.0.0.1:8380,http://127.0.0.2:8380, node
 measured: the jobs are registered at the first that is ready, and any may be killed meanwhile. What it
 had in flight then may come again, under its own key: that is counted and breaks no promise.
 The exit code is 1 when a promise was broken; with --check also when a number misses its goal.`,
-	}, newBenchRaw(b), newBenchRegister(b), newBenchImport(b), newBenchSpike(b), newBenchSteady(b), newBenchFailover(b), newBenchMemory(b))
+	}, newBenchRaw(b), newBenchRegister(b), newBenchImport(b), newBenchSpike(b), newBenchSteady(b), newBenchFailover(b), newBenchRest(b), newBenchMemory(b))
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&b.dir, "bench-dir", "", "where the server that is started keeps its data (default a temporary directory)")
 	flags.StringArrayVar(&b.args, "server-arg", nil, "one more argument for the server that is started, such as --slots=256")

@@ -35,9 +35,9 @@ type Cluster interface {
 	Stop(ctx context.Context, node int) error
 	// Start starts a node that has ended.
 	Start(ctx context.Context, node int) error
-	// Settle waits until every partition has an owner, every node has some, and
-	// none has moved for a second.
-	Settle(ctx context.Context) error
+	// Settle waits until every partition has an owner, every node that runs has
+	// some, and none has moved for a second. It says since when.
+	Settle(ctx context.Context) (time.Time, error)
 }
 
 // Run measures.
@@ -45,7 +45,7 @@ func (f Failover) Run(ctx context.Context, e Env, c Cluster) (Report, error) {
 	report := Report{Bench: "failover", Machine: ThisMachine(), Params: Values{
 		{"nodes", c.Len()}, {"partitions", f.Partitions}, {"rate", f.Rate}, {"kills", f.Kills}, {"restarts", f.Restarts}, {"ttl", f.TTL.String()}, {"job_bytes", f.Size},
 	}}
-	if err := c.Settle(ctx); err != nil {
+	if _, err := c.Settle(ctx); err != nil {
 		return report, err
 	}
 	load, err := f.load(ctx, e)
@@ -117,7 +117,7 @@ func (f Failover) fault(ctx context.Context, c Cluster, node int, kill bool) (at
 		err = c.Start(ctx, node)
 	}
 	if err == nil {
-		err = c.Settle(ctx)
+		_, err = c.Settle(ctx)
 	}
 	return at, had, err
 }
