@@ -46,6 +46,7 @@ type Process struct {
 	Protoactor *Protoactor
 
 	kinds   *kindsHost // nil: it hosts none
+	view    *View      // the last one
 	viewed  func(*View)
 	leaving atomic.Bool
 	log     *slog.Logger
@@ -57,7 +58,7 @@ type Process struct {
 // again on an error.
 func Join(ctx context.Context, cfg ProcessConfig) (_ *Process, err error) {
 	cfg.setDefaults()
-	p := &Process{Self: cfg.Self, Routes: cfg.Routes, viewed: cfg.Viewed, log: cfg.Log}
+	p := &Process{Self: cfg.Self, Routes: cfg.Routes, view: &View{}, viewed: cfg.Viewed, log: cfg.Log}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("join the cluster: %w", errors.Join(err, p.stop(context.Background())))
@@ -126,8 +127,15 @@ func (p *Process) presence(cfg PresenceConfig) PresenceConfig {
 	return cfg
 }
 
-// changed tells every part of a new view.
+// changed tells every part of a new view. A member that is new in it may be at an
+// address where a dead one was called in vain a moment ago.
 func (p *Process) changed(v *View) {
+	for _, m := range v.Members {
+		if _, known := p.view.Find(m.Owner()); !known {
+			p.Wire.Redial(m.Address)
+		}
+	}
+	p.view = v
 	p.Presence.Viewed(v)
 	p.Services.Viewed(v)
 	p.Protoactor.Viewed(v)

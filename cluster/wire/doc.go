@@ -45,7 +45,8 @@
 // queue (64 MiB; full: refused). Whatever waits when the connection is over, and
 // whatever comes until the peer is absent again, is lost in the sense of the
 // promise. So a dead address is dialled at most twice a second, with one
-// connection, whatever is sent to it. A batch is at most 200 messages, and is
+// connection, whatever is sent to it; a new process at it, of which gossip tells
+// (Redial), at once. A batch is at most 200 messages, and is
 // closed once it has 4 MiB; a message larger than that is refused to its
 // sender, with no effect on others.
 //

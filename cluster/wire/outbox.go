@@ -133,6 +133,15 @@ func (o *outbox) peer(address string) *peer {
 	return p
 }
 
+func (o *outbox) redial(address string) {
+	o.mu.Lock()
+	p := o.peers[address]
+	o.mu.Unlock()
+	if p != nil {
+		p.redial()
+	}
+}
+
 func (o *outbox) remove(p *peer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

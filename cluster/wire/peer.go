@@ -20,6 +20,7 @@ type peer struct {
 	out     *outbox
 	address string
 	wake    chan struct{} // something waits, or the end was asked for
+	again   chan struct{} // holds a token when the address may be dialled again at once
 	ended   chan struct{} // closed by finish
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -51,7 +52,7 @@ const (
 
 func newPeer(o *outbox, address string) *peer {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &peer{out: o, address: address, wake: make(chan struct{}, 1), ended: make(chan struct{}), ctx: ctx, cancel: cancel}
+	return &peer{out: o, address: address, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), ended: make(chan struct{}), ctx: ctx, cancel: cancel}
 }
 
 func (p *peer) put(l letter) condition {
@@ -114,6 +115,19 @@ func (p *peer) run() {
 	p.become(gone) // what asks now finds the next peer
 }
 
+// redial ends the rest of a peer: another process is at its address now.
+func (p *peer) redial() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != down {
+		return
+	}
+	select {
+	case p.again <- struct{}{}:
+	default:
+	}
+}
+
 // rest keeps the address from being dialled again too soon.
 func (p *peer) rest(d time.Duration) {
 	if d <= 0 {
@@ -123,6 +137,7 @@ func (p *peer) rest(d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-p.again:
 	case <-p.ended:
 	}
 }

@@ -326,3 +326,25 @@ func TestNotMarshalled(t *testing.T) {
 		t.Errorf("%v counted, dead letters %v", n, dead)
 	}
 }
+
+// An address that did not answer is dialled again when it is said that another
+// process is there, and not only after a while.
+func TestRedialEndsTheRest(t *testing.T) {
+	p := newPeer(&outbox{}, "127.0.0.1:1")
+	if p.redial(); len(p.again) > 0 {
+		t.Error("one that is connected is to be dialled")
+	}
+	p.become(down)
+	rested := make(chan struct{})
+	go func() {
+		p.rest(time.Hour)
+		close(rested)
+	}()
+	p.redial()
+	p.redial()
+	select {
+	case <-rested:
+	case <-time.After(patience):
+		t.Error("it rests on")
+	}
+}

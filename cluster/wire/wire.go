@@ -141,6 +141,10 @@ func remoteConfig(e endpoint, cfg Config, server []grpc.ServerOption, dial []grp
 // server was started.
 func (w *Wire) Address() string { return w.system.Address() }
 
+// Redial says that another process is at an address now: that one is dialled at
+// once, however lately its predecessor did not answer.
+func (w *Wire) Redial(address string) { w.out.redial(address) }
+
 // Stop sends what waits and returns when every peer has read it, or after the
 // grace; then nothing comes in any more, and what is sent is a dead letter.
 func (w *Wire) Stop(grace time.Duration) {

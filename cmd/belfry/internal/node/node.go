@@ -419,6 +419,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	var errs []error
 	if n.shared() {
 		errs = append(errs, n.giveUp(ctx))
+		n.awaitOwners(ctx)
 	}
 	if n.gateway != nil {
 		n.gateway.Close()
@@ -456,6 +457,23 @@ func (n *Node) giveUp(ctx context.Context) error {
 		return fmt.Errorf("give the partitions up: %w", err)
 	}
 	return nil
+}
+
+// awaitOwners waits until others are known to own what this node had, for a
+// moment at most. A new owner asks every worker what it has, before it says that
+// it is one: by then the worker here has been asked, and while it does not answer
+// what is due waits until it is known to be gone.
+func (n *Node) awaitOwners(ctx context.Context) {
+	const most = time.Second
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for changed := n.routes.Changed(); n.routes.Ready() < n.routes.Partitions(); changed = n.routes.Changed() {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // drain lets running calls end.
