@@ -111,7 +111,7 @@ var later = map[string]bool{
 var shown = map[string]bool{
 	"status": true, "status_reason": true, "status_since": true, "not_running": true, "generation": true,
 	"revision": true, "created_at": true, "updated_at": true, "schedule_description": true, "next_run": true, "runs_given": true, "last_slot": true,
-	"next_runs": true, "next_runs_local": true, "warnings": true, "last_execution": true, "in_flight": true, "counts": true,
+	"next_runs": true, "next_runs_local": true, "warnings": true, "last_execution": true, "in_flight": true, "counts": true, "backfills": true,
 }
 
 func semanticError(e *json.SemanticError) error {

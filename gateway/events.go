@@ -138,7 +138,7 @@ func appendEvent(buf []byte, id string, e *belfryv1.Event) []byte {
 
 func viewEvent(e *belfryv1.Event) api.Event {
 	return api.Event{
-		Type: e.GetType(), JobID: e.GetJobId(), ExecutionID: e.GetExecutionId(), ScheduledFor: instant(e.GetScheduledFor()),
+		Type: e.GetType(), JobID: e.GetJobId(), ExecutionID: e.GetExecutionId(), BackfillID: e.GetBackfill(), ScheduledFor: instant(e.GetScheduledFor()),
 		At: job.Instant(e.GetAt()), Attempt: int(e.GetAttempt()), LatenessMS: e.GetLatenessMs(), Reason: e.GetReason(), CatchUp: e.GetCatchUp(), Worker: e.GetWorker(), Host: e.GetHost(),
 	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -142,6 +143,19 @@ func (o *owners) act(ctx context.Context, c *change, cmd *belfryv1.Command) *bel
 	case *belfryv1.Command_Resume:
 		j.Status, j.State.StatusReason, j.State.StatusAt = string(job.Active), "", now
 		o.setNext(j)
+	case *belfryv1.Command_Backfill:
+		return o.backfill(c, j, cmd.GetId(), a.Backfill)
+	case *belfryv1.Command_CancelBackfill:
+		for _, b := range j.GetState().GetBackfills() {
+			if b.GetId() == a.CancelBackfill.GetId() {
+				b.Reason, b.Next, b.Cancelled, b.EndedAt = "cancelled on request", 0, b.GetTotal(), now
+				o.put(c, j)
+				return &belfryv1.Answer{Outcome: &belfryv1.Answer_Backfill{Backfill: b}}
+			}
+		}
+		return &belfryv1.Answer{Outcome: &belfryv1.Answer_Refusal{Refusal: &belfryv1.Refusal{
+			Code: belfryv1.Refusal_CODE_NOT_FOUND, Field: "backfill_id", Message: "the job has no such backfill",
+		}}}
 	case *belfryv1.Command_Trigger:
 		id := job.ManualID(j.GetJobId(), j.GetState().GetGeneration(), cmd.GetId(), o.now())
 		j.State.InFlight = append(j.State.InFlight, &belfryv1.InFlight{
@@ -152,6 +166,32 @@ func (o *owners) act(ctx context.Context, c *change, cmd *belfryv1.Command) *bel
 	}
 	o.put(c, j)
 	return &belfryv1.Answer{Outcome: &belfryv1.Answer_Job{Job: j}}
+}
+
+// backfill notes a range; nothing of it runs here.
+func (o *owners) backfill(c *change, j *belfryv1.Job, command string, r *belfryv1.AskBackfill) *belfryv1.Answer {
+	s, err := job.Compile(messages.FromTiming(j.GetSpec().GetTiming()))
+	o.must(err)
+	to := o.now().UnixMilli()
+	if r.GetTo() != 0 {
+		to = r.GetTo()
+	}
+	slots, err := job.PlanBackfill(s, job.Instant(r.GetFrom()), job.Instant(to), o.now(), 30*24*time.Hour)
+	if bad := new(job.Invalid); errors.As(err, &bad) {
+		return &belfryv1.Answer{Outcome: &belfryv1.Answer_Refusal{Refusal: &belfryv1.Refusal{
+			Code: belfryv1.Refusal_CODE_INVALID, Field: bad.Problems[0].Field, Message: bad.Problems[0].Message,
+		}}}
+	}
+	b := &belfryv1.Backfill{
+		Id: job.CommandHash(command), From: r.GetFrom(), To: to, Next: slots.First.UnixMilli(), Total: slots.Count,
+		Concurrency: r.GetConcurrency(), NewKey: r.GetNewKey(), AskedAt: o.now().UnixMilli(), Revision: j.GetState().GetRevision(),
+	}
+	if !r.GetDryRun() {
+		b.Number = o.draw()
+		j.State.Backfills = append(j.State.Backfills, b)
+		o.put(c, j)
+	}
+	return &belfryv1.Answer{Outcome: &belfryv1.Answer_Backfill{Backfill: b}}
 }
 
 func (o *owners) register(c *change, old *belfryv1.Job, jobID string, r *belfryv1.Register) *belfryv1.Answer {

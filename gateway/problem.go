@@ -30,6 +30,7 @@ var status = map[string]int{
 	api.CodeCrossOrigin:    http.StatusForbidden,
 	api.CodeJobNotFound:    http.StatusNotFound,
 	api.CodeNoExecution:    http.StatusNotFound,
+	api.CodeNoBackfill:     http.StatusNotFound,
 	api.CodeNoMember:       http.StatusNotFound,
 	api.CodeNoRoute:        http.StatusNotFound,
 	api.CodeMethod:         http.StatusMethodNotAllowed,
@@ -62,6 +63,7 @@ var titles = map[string]string{
 	api.CodeCrossOrigin:    "A page of another origin may not do this",
 	api.CodeJobNotFound:    "No such job",
 	api.CodeNoExecution:    "No such execution",
+	api.CodeNoBackfill:     "No such backfill",
 	api.CodeNoMember:       "No such node",
 	api.CodeNoRoute:        "No such address",
 	api.CodeMethod:         "Method not allowed here",
@@ -188,6 +190,9 @@ type condition struct {
 func fromRefusal(r *belfryv1.Refusal, jobID string, cond condition) error {
 	switch r.GetCode() {
 	case belfryv1.Refusal_CODE_NOT_FOUND:
+		if r.GetField() == "backfill_id" {
+			return refuse(api.CodeNoBackfill, "%s", r.GetMessage())
+		}
 		if cond.exists || cond.revision != 0 {
 			return refuse(api.CodePrecondition, "there is no job %q, and If-Match asks for one: leave the header out to create it", jobID)
 		}

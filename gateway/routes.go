@@ -50,13 +50,14 @@ func (rt *route) prepare() {
 
 // Parameters that several routes have.
 var (
-	idParam = param{in: "path", name: "id", about: "The job_id.", required: true}
-	keyPar  = param{in: "header", name: "Idempotency-Key", about: "New for each new request, such as a UUID. A repeat with the same key and body gets the first answer, for 24 h; with another body, 422; while the first is being worked on, 409 with Retry-After."}
-	match   = param{in: "header", name: "If-Match", about: "The ETag that the job must still have, or * for any."}
-	dryPar  = param{in: "query", name: "validate_only", about: "true: answer what the job would be, with its next runs and warnings, and store nothing.", kind: "boolean"}
-	sizePar = param{in: "query", name: "page_size", about: "1 to 500; default 100. A page may be short although more follows: only the Link header tells.", kind: "integer"}
-	limPar  = param{in: "query", name: "limit", about: "Another name of page_size.", kind: "integer"}
-	tokPar  = param{in: "query", name: "page_token", about: "From the Link header of the page before; it belongs to one list with one filter."}
+	idParam     = param{in: "path", name: "id", about: "The job_id.", required: true}
+	backfillPar = param{in: "path", name: "backfill", about: "The backfill_id.", required: true}
+	keyPar      = param{in: "header", name: "Idempotency-Key", about: "New for each new request, such as a UUID. A repeat with the same key and body gets the first answer, for 24 h; with another body, 422; while the first is being worked on, 409 with Retry-After."}
+	match       = param{in: "header", name: "If-Match", about: "The ETag that the job must still have, or * for any."}
+	dryPar      = param{in: "query", name: "validate_only", about: "true: answer what the job would be, with its next runs and warnings, and store nothing.", kind: "boolean"}
+	sizePar     = param{in: "query", name: "page_size", about: "1 to 500; default 100. A page may be short although more follows: only the Link header tells.", kind: "integer"}
+	limPar      = param{in: "query", name: "limit", about: "Another name of page_size.", kind: "integer"}
+	tokPar      = param{in: "query", name: "page_token", about: "From the Link header of the page before; it belongs to one list with one filter."}
 )
 
 var filterPars = []param{
@@ -116,6 +117,18 @@ func (g *Gateway) jobRoutes() []*route {
 		}, {
 			method: http.MethodPost, path: id + "/trigger", name: "triggerJob", summary: "Run a job now, beside its schedule", handle: g.triggerJob,
 			params: []param{idParam, keyPar}, answers: map[int]any{202: api.Triggered{}}, errors: []int{404, 409, 422, 503},
+		}, {
+			method: http.MethodPost, path: id + "/backfill", name: "backfillJob", summary: "Run the slots of a range again", handle: g.backfillJob,
+			details: "Exactly the slots that the job's schedule has in the range. A pause of the job does not stop it, an edit does not touch it, a delete cancels it. It runs beside the schedule at a pace that leaves live slots their workers.",
+			params:  []param{idParam, keyPar, {in: "query", name: "validate_only", about: "true: answer how many slots there are and the first of them, and run nothing.", kind: "boolean"}}, body: api.BackfillRequest{},
+			answers: map[int]any{202: api.Backfill{}, 200: api.Backfill{}}, errors: []int{404, 409, 413, 415, 422, 503},
+		}, {
+			method: http.MethodGet, path: id + "/backfills/{backfill}", name: "getBackfill", summary: "How far a backfill is", handle: g.getBackfill,
+			params: []param{idParam, backfillPar}, answers: map[int]any{200: api.Backfill{}}, errors: []int{404, 503},
+		}, {
+			method: http.MethodDelete, path: id + "/backfills/{backfill}", name: "cancelBackfill", summary: "Run nothing more of a backfill", handle: g.cancelBackfill,
+			details: "What waits of it is cancelled; what runs is left to finish and not tried again. Of one that has ended nothing changes.",
+			params:  []param{idParam, backfillPar}, answers: map[int]any{204: nil}, errors: []int{404, 503},
 		}, {
 			method: http.MethodGet, path: id + "/executions", name: "listExecutions", summary: "Executions of a job, newest first", handle: g.listExecutions,
 			details: "Ordered by scheduled_for, then execution_id, both descending. Consecutive slots with one fate are one element with range.",

@@ -69,6 +69,9 @@ func viewRow(j *belfryv1.Job) *api.Job {
 			Skipped: st.GetSkipped(), Cancelled: st.GetCancelled(),
 		},
 	}
+	for _, b := range st.GetBackfills() {
+		out.Backfills = append(out.Backfills, viewBackfill(out.JobID, b))
+	}
 	if last := st.GetLast(); last != nil {
 		out.LastExecution = &api.LastExecution{
 			ExecutionID: last.GetExecutionId(), ScheduledFor: job.Instant(last.GetScheduledFor()),

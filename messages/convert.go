@@ -230,6 +230,8 @@ func ExecutionID(jobID string, generation int64, e *belfryv1.InFlight) string {
 		return job.ManualIDOf(jobID, generation, e.GetHash(), at)
 	case e.GetKind() == belfryv1.InFlight_KIND_DEPENDENT:
 		return job.DependentID(jobID, generation, e.GetHash(), at)
+	case e.GetKind() == belfryv1.InFlight_KIND_BACKFILL:
+		return job.MarkedID(job.Backfilled, jobID, generation, e.GetHash(), at)
 	default:
 		return job.ScheduledID(jobID, generation, at)
 	}

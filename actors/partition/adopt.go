@@ -136,8 +136,8 @@ func (s *State) awaitHolds(f *flight) {
 func (s *State) unheld(f *flight) {
 	f.phase = waiting
 	switch {
-	case f.orphaned():
-		s.abandon(f, "the job was deleted while it ran, and its sender was lost")
+	case f.orphaned() != "":
+		s.abandon(f, f.orphaned()+" while it ran, and its sender was lost")
 	case f.formers(s.life) >= maxLost:
 		s.loseAttempt(f)
 	default:

@@ -161,22 +161,18 @@ func (s *State) arm(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Sched
 	return s.armWithin(c, j, sp, sched, s.armAhead())
 }
 
-// armWithin makes durable what is due within ahead: first the live slots, then
-// what is left of a catch-up, in half of the places.
+// armWithin makes durable what is due within ahead. What is left of a catch-up
+// gets its turn when this step ends (armExtra), in half of the places.
 func (s *State) armWithin(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, ahead int64) error {
-	limit := int(sp.GetMaxOutstanding())
-	if err := s.armLive(c, j, sp, sched, s.now+ahead); err != nil {
-		return err
-	}
-	s.armCatchUp(c, j, sp, sched, max(limit/2, 1))
-	return nil
+	s.queueExtra(j)
+	return s.armLive(c, j, sp, sched, s.now+ahead)
 }
 
 // armLive arms the slots up to an instant, as far as there are places.
 func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, horizon int64) error {
 	limit := int(sp.GetMaxOutstanding())
 	for j.next != 0 && j.next <= horizon {
-		if len(j.flights()) >= limit {
+		if j.outstanding() >= limit {
 			p := j.history()
 			if p.backlog == 0 {
 				p.backlog = j.next
@@ -210,13 +206,17 @@ func (s *State) armSlot(c *change, j *jobRec, sp *belfryv1.JobSpec, slot, due in
 	s.enter(f, c)
 }
 
-// armCatchUp arms missed slots, oldest first, while there are places.
-func (s *State) armCatchUp(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, places int) {
-	for j.past != nil && len(j.past.catchUp) > 0 && len(j.past.flights) < places {
+// armCatchUp arms at most n missed slots, oldest first, while they have a place,
+// and returns how many. The other half of the places is for live slots.
+func (s *State) armCatchUp(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, n int) int {
+	n = min(n, max(int(sp.GetMaxOutstanding())/2, 1)-j.outstanding())
+	armed := 0
+	for ; len(j.past.catchUp) > 0 && armed < n; armed++ {
 		slot := j.past.catchUp[0].GetNext()
 		s.armSlot(c, j, sp, slot, s.now, true)
 		j.past.passCatchUp(sched, slot)
 	}
+	return armed
 }
 
 // passCatchUp moves the oldest catch-up run past a slot.
@@ -249,15 +249,14 @@ func (s *State) coverBetween(c *change, j *jobRec, sched *job.Schedule, after, t
 	s.cover(c, j, sched, job.MissedRange{First: m.First, Last: m.Last, Count: m.Count}, status, reason)
 }
 
-// makeRoom uses the place that an ended execution leaves: for what is left of a
-// catch-up, and for slots held back by max_outstanding.
+// makeRoom uses the place that an ended execution leaves for slots held back by
+// max_outstanding.
 func (s *State) makeRoom(c *change, j *jobRec) {
-	p := j.past
-	if j.status != job.Active || len(p.catchUp) == 0 && p.backlog == 0 {
+	if j.status != job.Active || j.past.backlog == 0 {
 		return
 	}
 	sp, sched, err := s.planOf(j)
-	if err == nil && p.backlog != 0 {
+	if err == nil {
 		err = s.skipBacklog(c, j, sched)
 	}
 	if err == nil {
@@ -306,7 +305,7 @@ func (s *State) disarm(c *change, j *jobRec, keep func(slot int64) bool) {
 			continue
 		}
 		s.drop(f)
-		s.releaseSpec(c, f)
+		s.releaseRevision(c, j, f.rev)
 	}
 }
 

@@ -45,6 +45,9 @@ func (s *State) check() error {
 	if soon != s.soon {
 		return fmt.Errorf("%d jobs are counted as due soon, and there are %d", s.soon, soon)
 	}
+	if err := s.checkExtra(); err != nil {
+		return err
+	}
 	untold := 0
 	for _, w := range s.workers {
 		if !w.told {
@@ -189,7 +192,7 @@ func (s *State) checkJob(j *jobRec, held bool) error {
 	if j.status == job.Active && j.next != 0 && !full && !held && !j.timer.Scheduled() {
 		return fmt.Errorf("it is active, due at %d, and nothing will arm it", j.next)
 	}
-	if full && len(j.flights()) == 0 {
+	if full && j.outstanding() == 0 {
 		return fmt.Errorf("slots are held back, and nothing is in flight")
 	}
 	if j.status == job.Active && j.next == 0 && len(j.flights()) == 0 && !j.dependent() {

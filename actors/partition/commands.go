@@ -116,6 +116,10 @@ func (s *State) act(j *jobRec, cmd *belfryv1.Command) (*change, *belfryv1.Answer
 		return s.complete(a.Complete)
 	case *belfryv1.Command_Release:
 		return s.giveUp(a.Release)
+	case *belfryv1.Command_Backfill:
+		return s.backfillAsked(j, cmd.GetId(), a.Backfill)
+	case *belfryv1.Command_CancelBackfill:
+		return s.cancelBackfillAsked(j, a.CancelBackfill)
 	}
 	return s.refuse(belfryv1.Refusal_CODE_INVALID, "", "this node does not know what the command asks for: it is older than the one that sent it")
 }
@@ -165,6 +169,7 @@ func (s *State) delete(j *jobRec, d *belfryv1.Delete) (*change, *belfryv1.Answer
 			s.settle(c, j, sched, job.Cancelled, reason)
 		}
 	}
+	s.cancelBackfills(c, j, reason)
 	s.setStatus(j, job.Deleted, "")
 	for _, f := range append([]*flight(nil), j.flights()...) {
 		if !f.begun() && f.phase != judged {
@@ -259,8 +264,8 @@ func (s *State) triggerAsked(j *jobRec, command string) (*change, *belfryv1.Answ
 	if err != nil || j.status == job.Faulty {
 		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "the job cannot be read: register it again")
 	}
-	if len(j.flights()) >= int(sp.GetMaxOutstanding()) {
-		return s.refuse(belfryv1.Refusal_CODE_BUSY, "", "the job has %d unfinished executions, and max_outstanding is %d: wait for one to end", len(j.flights()), sp.GetMaxOutstanding())
+	if n := j.outstanding(); n >= int(sp.GetMaxOutstanding()) {
+		return s.refuse(belfryv1.Refusal_CODE_BUSY, "", "the job has %d unfinished executions, and max_outstanding is %d: wait for one to end", n, sp.GetMaxOutstanding())
 	}
 	f := s.launch(j, sp, s.now, s.now)
 	f.kind, f.hash = job.Manual, job.CommandHash(command)

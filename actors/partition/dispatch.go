@@ -81,12 +81,29 @@ func (r *room) take(f *flight) bool {
 // send hands at most n deliveries over, in answer to an offer when it is not 0.
 // After a lapse the first message tries whether anything is sent again.
 func (s *State) send(w *worker, offer int64, from []share, n int) int {
+	s.holdEarly()
 	flights := s.takeShares(w, from, n)
 	s.deliver(w, offer, flights)
 	if s.unsure && len(flights) > 0 {
 		s.unsure, s.quietTill = false, s.now+withheldPause
 	}
 	return len(flights)
+}
+
+// holdEarly lets what was due before the clock was stepped back wait until it is
+// due again: nothing is sent before its instant by the clock as it is.
+func (s *State) holdEarly() {
+	if s.now >= s.latest {
+		return
+	}
+	for _, l := range slices.Clone(s.lanes.busy) {
+		for _, f := range slices.Concat(l.flights, l.added) {
+			if f.sendAt() > s.now {
+				s.unqueue(f)
+				s.wheel.Schedule(&f.timer, f.sendAt())
+			}
+		}
+	}
 }
 
 // deliver sends one Dispatch. One that may be lost is repeated until the worker
@@ -116,7 +133,7 @@ func (s *State) deliver(w *worker, offer int64, flights []*flight) {
 		}
 		s.wheel.Schedule(&f.timer, s.now+wait)
 		d.Deliveries = append(d.Deliveries, &belfryv1.Delivery{
-			ExecutionId: f.id, JobId: f.job.id, Key: f.id, ScheduledFor: f.slot, Due: f.due,
+			ExecutionId: f.id, JobId: f.job.id, Key: f.key(), ScheduledFor: f.slot, Due: f.due,
 			Attempt: f.attempt, TimeoutMs: f.spec.GetTimeoutMs(), Target: f.spec.GetTarget(),
 		})
 	}
@@ -216,9 +233,9 @@ func (s *State) giveBack(flights []*flight) {
 		}
 		switch {
 		case f.phase != sent: // it goes on when its row is durable
-		case f.orphaned(): // deleted on the way to the worker
+		case f.orphaned() != "": // on the way to the worker
 			c := s.change(f.job)
-			s.end(c, f, ending{status: job.Cancelled, reason: "the job was deleted", finished: s.now})
+			s.end(c, f, ending{status: job.Cancelled, reason: f.orphaned(), finished: s.now})
 			c.row(s.row(f.job, nil))
 		case f.epochs[len(f.epochs)-1] != s.life:
 			f.phase = waiting
@@ -313,17 +330,30 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 	switch {
 	case r.GetOutcome() == belfryv1.Result_OUTCOME_SUCCEEDED:
 		s.end(c, f, ending{status: job.Succeeded, finished: r.GetFinishedAt(), last: line})
-	case f.orphaned():
-		const reason = "the job was deleted while it ran, and its attempt did not succeed"
+	case f.orphaned() != "":
+		reason := f.orphaned() + " while it ran, and its attempt did not succeed"
 		s.end(c, f, ending{status: job.Cancelled, reason: reason, finished: r.GetFinishedAt(), last: line})
 	default:
 		s.retry(c, f, line, r)
 	}
-	if r.GetGone() && f.job.status == job.Active && f.gen == f.job.gen && f.rev == f.job.rev {
-		s.pause(c, f.job, "the target answered 410 Gone")
+	if r.GetGone() {
+		s.gone(c, f)
 	}
 	s.settleStatus(c, f.job)
 	return c.row(s.row(f.job, nil))
+}
+
+// gone stops what a target wants no more of: the job, unless it has another
+// definition by now, and its backfills.
+func (s *State) gone(c *change, f *flight) {
+	const reason = "the target answered 410 Gone"
+	if b := f.job.past.backfillOf(f.backfill); b != nil {
+		s.cancelBackfill(c, f.job, b, reason)
+	}
+	if f.job.status == job.Active && f.gen == f.job.gen && f.rev == f.job.rev {
+		s.cancelBackfills(c, f.job, reason)
+		s.pause(c, f.job, reason)
+	}
 }
 
 // retry plans the next attempt of a flight, or ends it as a dead letter. line is
@@ -348,6 +378,7 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 	} else {
 		s.recordLost(c, f, nil)
 	}
+	s.endPaced(f)
 	f.attempt++
 	f.turn, f.expires = 0, 0
 	f.retryAt = v.RetryAt.UnixMilli()

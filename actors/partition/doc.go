@@ -49,6 +49,22 @@
 // catch-up policy; each slot is covered by exactly one record, and consecutive
 // slots of one fate share one.
 //
+// # What runs after its time
+//
+// The slots of a catch-up and those of backfills are extra: there may be very
+// many at once, and none of them is urgent. They are kept as ranges (from, to,
+// next), and armed a few at a time: of a partition at most Config.Extra are in
+// their first attempt, jobs take turns (see extra.go), and workers get what the
+// schedule asks for before them. A catch-up takes half of a job's places
+// (max_outstanding) at most, the other half is for live slots.
+//
+// A backfill runs exactly the slots that the job's schedule had in a range when
+// it was asked for, with the definition of that moment: an edit does not touch it,
+// a pause and the end of the schedule do not stop it, a delete or a cancel runs no
+// more of it. Its executions have ids of their own, made from the command, and the
+// keys of their slots. They count neither for max_outstanding nor for overlap: it
+// has a bound of its own, by default one at a time.
+//
 // # Workers
 //
 // Deliveries go to the first worker of the list that is neither busy nor

@@ -53,6 +53,9 @@ type flight struct {
 	catchUp   bool
 	run       *belfryv1.Run // nil: it is the first of its own
 	again     bool          // dependents were told an outcome of the run before
+	backfill  int64         // number of the one that it belongs to; 0: none
+	newKey    bool          // of a backfill: not the slot's own
+	paced     bool          // counted in State.paced
 
 	phase     phase
 	owed      *change // while committing: the change that makes it durable
@@ -122,9 +125,29 @@ func (f *flight) sentUnder(life int64) int64 {
 // leave notes that the flight's worker does not have it.
 func (f *flight) leave() { f.worker, f.confirmed, f.number, f.tries = nil, false, 0, 0 }
 
-// orphaned tells that the registration it belongs to is gone: it may end, and
-// is not tried again.
-func (f *flight) orphaned() bool { return f.job.status == job.Deleted || f.gen != f.job.gen }
+// deleted tells that the registration that it belongs to is gone.
+func (f *flight) deleted() bool { return f.job.status == job.Deleted || f.gen != f.job.gen }
+
+// orphaned says why an execution may end and is not tried again: the
+// registration that it belongs to, or its backfill, is gone. "": it is wanted.
+func (f *flight) orphaned() string {
+	if f.deleted() {
+		return "the job was deleted"
+	}
+	if b := f.job.past.backfillOf(f.backfill); b != nil && cancelled(b) {
+		return backfillCancelled
+	}
+	return ""
+}
+
+// key is what a target recognises a repeat by: of a slot that a backfill runs
+// again, the slot's own.
+func (f *flight) key() string {
+	if f.kind == job.Backfilled && !f.newKey {
+		return job.ScheduledID(f.job.id, f.gen, time.UnixMilli(f.slot))
+	}
+	return f.id
+}
 
 func (f *flight) trigger() string {
 	switch {
@@ -132,6 +155,8 @@ func (f *flight) trigger() string {
 		return "manual"
 	case f.kind == job.Dependent:
 		return "dependency"
+	case f.kind == job.Backfilled:
+		return "backfill"
 	case f.catchUp:
 		return "catch_up"
 	}
@@ -150,6 +175,8 @@ func (f *flight) stored() *belfryv1.InFlight {
 		m.Kind, m.Hash = belfryv1.InFlight_KIND_MANUAL, f.hash
 	case job.Dependent:
 		m.Kind, m.Hash = belfryv1.InFlight_KIND_DEPENDENT, f.hash
+	case job.Backfilled:
+		m.Kind, m.Hash, m.Backfill, m.NewKey = belfryv1.InFlight_KIND_BACKFILL, f.hash, f.backfill, f.newKey
 	}
 	if f.gen != f.job.gen {
 		m.ExecutionId = f.id // cannot be derived from the job
@@ -162,7 +189,8 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 	f := &flight{
 		job: j, gen: j.gen, id: messages.ExecutionID(j.id, j.gen, m), hash: m.GetHash(), slot: m.GetScheduledFor(), due: m.GetDue(), rev: m.GetRevision(), attempt: m.GetAttempt(),
 		retryAt: m.GetRetryAt(), epochs: m.GetEpochs(), lastError: m.GetLastError(), armed: m.GetArmedAt(),
-		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), run: m.GetRun(), again: m.GetAgain(), phase: waiting,
+		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), run: m.GetRun(), again: m.GetAgain(),
+		backfill: m.GetBackfill(), newKey: m.GetNewKey(), phase: waiting,
 		lease: restoredLease(m.GetLease()),
 	}
 	if f.lease != nil {
@@ -173,6 +201,8 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 		f.kind = job.Manual
 	case belfryv1.InFlight_KIND_DEPENDENT:
 		f.kind = job.Dependent
+	case belfryv1.InFlight_KIND_BACKFILL:
+		f.kind = job.Backfilled
 	}
 	if ref, ok := job.ParseExecutionID(f.id); ok {
 		f.gen = ref.Generation
@@ -196,6 +226,7 @@ func (s *State) enter(f *flight, c *change) {
 	p := f.job.history()
 	p.flights = append(p.flights, f)
 	s.running[f.id] = f
+	s.beginPaced(f)
 	f.commitWith(c)
 	s.wheel.Schedule(&f.timer, f.sendAt())
 }
@@ -214,6 +245,7 @@ func (s *State) drop(f *flight) {
 	if f.phase == unclaimed {
 		s.shelves.remove(f)
 	}
+	s.endPaced(f)
 	delete(s.running, f.id)
 	p := f.job.past
 	for i, other := range p.flights {

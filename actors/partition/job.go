@@ -34,23 +34,25 @@ type jobRec struct {
 	past    *past
 	links   *links // nil: no job depends on it, nor it on any
 	soon    bool   // counted in State.soon
+	inLine  bool   // in State.line
 }
 
 // past is what has happened to a job.
 type past struct {
-	flights  []*flight
-	open     *belfryv1.SlotRange    // Invariant: not nil only while it is the newest record.
-	catchUp  []*belfryv1.CatchUpRun // missed slots that still run, one run an outage, oldest first
-	backlog  int64                  // the slot since which max_outstanding holds slots back; 0: none
-	days     []int32
-	last     *belfryv1.LastExecution
-	specs    map[int64]*belfryv1.JobSpec // older revisions that flights are pinned to
-	reason   string
-	statusAt int64
-	counters counters
-	pace     pace
-	turn     int64 // of its next flight among those that wait for a host
-	runs     *runs // of a job with max_runs
+	flights         []*flight
+	open            *belfryv1.SlotRange    // Invariant: not nil only while it is the newest record.
+	catchUp         []*belfryv1.CatchUpRun // missed slots that still run, one run an outage, oldest first
+	backfills       []*belfryv1.Backfill   // in the order in which they were asked for
+	backlog         int64                  // the slot since which max_outstanding holds slots back; 0: none
+	days            []int32
+	last            *belfryv1.LastExecution
+	specs           map[int64]*belfryv1.JobSpec // older revisions that flights are pinned to
+	reason          string
+	statusAt        int64
+	counters        counters
+	turn, extraTurn int64 // of its next flight among those that wait for a host: one of the schedule's, and one that is extra
+	runs            *runs // of a job with max_runs
+	pace            pace
 }
 
 type counters struct{ succeeded, failed, missed, skipped, cancelled int64 }
@@ -117,6 +119,7 @@ func (j *jobRec) state() *belfryv1.JobState {
 	if full := p.pace.bucket.Full(); full.UnixMilli() > 0 {
 		st.RateFull = ceilMillis(full)
 	}
+	st.Backfills = p.backfills
 	st.OpenRange, st.CatchUp, st.BacklogSince, st.Days, st.Last = p.open, p.catchUp, p.backlog, p.days, p.last
 	st.Succeeded, st.Failed, st.Missed = p.counters.succeeded, p.counters.failed, p.counters.missed
 	st.Skipped, st.Cancelled = p.counters.skipped, p.counters.cancelled
@@ -271,6 +274,7 @@ func (s *State) setSoon(j *jobRec, soon bool) {
 // the end of an execution arms the next.
 func (s *State) schedule(j *jobRec) {
 	s.unschedule(j)
+	s.queueExtra(j)
 	switch {
 	case j.status == job.Active && j.next != 0 && (j.past == nil || j.past.backlog == 0):
 		j.timer.Value = timed{job: j}

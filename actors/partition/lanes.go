@@ -47,11 +47,18 @@ const leastWait = int64(60_000)
 
 func newLanes() lanes { return lanes{of: map[string]*lane{}} }
 
-// inTurn orders the flights of a lane. A flight has a turn: the one after that
-// of its job's flight before it, but no earlier than that of the lane's first.
-// So jobs are served one each in turn, and what is in the same turn in due
-// order.
+// inTurn orders the flights of a lane: what is extra comes last. A flight has a
+// turn: the one after that of its job's flight before it, but no earlier than
+// that of the lane's first. So jobs are served one each in turn, and what is in
+// the same turn in due order.
 func inTurn(a, b *flight) int {
+	if c := extraLast(a, b); c != 0 {
+		return c
+	}
+	return byTurn(a, b)
+}
+
+func byTurn(a, b *flight) int {
 	if c := cmp.Compare(a.turn, b.turn); c != 0 {
 		return c
 	}
@@ -102,7 +109,7 @@ func (l *lane) order(turn int64) {
 	if len(l.added) == 0 {
 		return
 	}
-	slices.SortFunc(l.added, inTurn) // those without a turn first
+	slices.SortFunc(l.added, byTurn) // those without a turn first
 	fresh := 0
 	for fresh < len(l.added) && l.added[fresh].turn == 0 {
 		fresh++
@@ -123,9 +130,12 @@ func (l *lane) order(turn int64) {
 
 // takeTurn is the turn after that of the job's flight before it.
 func (f *flight) takeTurn(first int64) {
-	p := f.job.history()
-	f.turn = max(first, p.turn, 1)
-	p.turn = f.turn + 1
+	next := &f.job.history().turn
+	if f.extra() {
+		next = &f.job.past.extraTurn
+	}
+	f.turn = max(first, *next, 1)
+	*next = f.turn + 1
 }
 
 // merge puts sorted flights into others, none of them before an index.
@@ -179,18 +189,27 @@ func (s *State) shares(w *worker) []share {
 	return all
 }
 
-// takeShares takes flights out of lanes, one from each in turn: at most n, and
-// as many as one message to a worker takes.
+// takeShares takes flights out of lanes, one from each in turn, and what is extra
+// after all else: at most n, and as many as one message to a worker takes.
 func (s *State) takeShares(w *worker, from []share, n int) []*flight {
 	s.order()
 	left := newRoom(n)
 	var out []*flight
-	for len(from) > 0 {
+	var last []share // lanes in which only what is extra is left
+	for extra := false; len(from) > 0 || !extra; {
+		if len(from) == 0 {
+			from, extra = last, true
+			continue
+		}
 		again := from[:0]
 		for _, sh := range from {
 			l := sh.lane
 			f := s.next(l)
-			if f == nil {
+			switch {
+			case f == nil:
+				continue
+			case f.extra() && !extra:
+				last = append(last, sh)
 				continue
 			}
 			if !left.take(f) {

@@ -115,7 +115,7 @@ func (s *State) grant(c *change, f *flight, claim *belfryv1.Claim) *belfryv1.Ans
 	f.commitWith(c)
 	c.row(s.row(f.job, nil)).publish(s.leaseEvent(f, "execution.claimed", ""))
 	return &belfryv1.Answer{Outcome: &belfryv1.Answer_Grant{Grant: &belfryv1.Grant{
-		ExecutionId: f.id, JobId: f.job.id, Queue: f.queue(), Lease: f.lease.token(), Key: f.id,
+		ExecutionId: f.id, JobId: f.job.id, Queue: f.queue(), Lease: f.lease.token(), Key: f.key(),
 		ScheduledFor: f.slot, Due: f.due, Attempt: f.attempt, MaxAttempts: f.spec.GetRetry().GetMaxAttempts(),
 		Payload: f.spec.GetTarget().GetQueue().GetPayload(),
 		LeaseMs: f.lease.duration, ExpiresAt: s.now + f.lease.duration, TimeoutMs: timeout,
@@ -227,8 +227,8 @@ func (s *State) giveUp(m *belfryv1.Release) (*change, *belfryv1.Answer) {
 	if f.attempt == 1 {
 		f.firstSent = 0
 	}
-	if f.orphaned() {
-		s.end(c, f, ending{status: job.Cancelled, reason: "the job was deleted", finished: s.now})
+	if why := f.orphaned(); why != "" {
+		s.end(c, f, ending{status: job.Cancelled, reason: why, finished: s.now})
 		s.settleStatus(c, f.job)
 	} else {
 		f.commitWith(c)

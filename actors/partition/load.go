@@ -64,12 +64,12 @@ func (s *State) loadJob(r persistence.Row) error {
 func (s *State) loadPast(j *jobRec, st *belfryv1.JobState) {
 	c := counters{st.GetSucceeded(), st.GetFailed(), st.GetMissed(), st.GetSkipped(), st.GetCancelled()}
 	if len(st.GetInFlight()) == 0 && st.GetOpenRange() == nil && len(st.GetCatchUp()) == 0 && st.GetBacklogSince() == 0 &&
-		len(st.GetDays()) == 0 && st.GetLast() == nil && st.GetStatusReason() == "" && st.GetStatusAt() == 0 && st.GetLastSlot() == 0 && c == (counters{}) {
+		len(st.GetDays()) == 0 && len(st.GetBackfills()) == 0 && st.GetLast() == nil && st.GetStatusReason() == "" && st.GetStatusAt() == 0 && st.GetLastSlot() == 0 && c == (counters{}) {
 		return
 	}
 	j.past = &past{
 		open: st.GetOpenRange(), catchUp: st.GetCatchUp(), backlog: st.GetBacklogSince(), days: st.GetDays(), last: st.GetLast(),
-		reason: st.GetStatusReason(), statusAt: st.GetStatusAt(), counters: c, runs: storedRuns(st),
+		backfills: st.GetBackfills(), reason: st.GetStatusReason(), statusAt: st.GetStatusAt(), counters: c, runs: storedRuns(st),
 	}
 	if at := st.GetRateFull(); at > 0 {
 		j.past.pace.bucket = job.BucketOf(time.UnixMilli(at))
@@ -79,6 +79,7 @@ func (s *State) loadPast(j *jobRec, st *belfryv1.JobState) {
 		f.attempt = max(f.attempt, 1)
 		j.past.flights = append(j.past.flights, f)
 		s.running[f.id] = f
+		s.beginPaced(f)
 		if f.kind == job.Scheduled && f.slot > s.now {
 			j.reached = min(j.reached, f.slot-1)
 		}

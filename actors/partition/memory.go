@@ -107,7 +107,7 @@ func (s *State) sweepJob(j *jobRec) {
 		return
 	}
 	due := j.history().statusAt + s.cfg.Retention.Milliseconds()
-	if s.now < due || len(j.flights()) > 0 || len(j.downs()) > 0 {
+	if s.now < due || len(j.flights()) > 0 || len(j.downs()) > 0 || len(j.unendedBackfills()) > 0 {
 		s.wheel.Schedule(&j.timer, max(due, s.now+time.Minute.Milliseconds()))
 		return
 	}

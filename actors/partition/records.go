@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"time"
 
 	"github.com/belfry-scheduler/belfry/messages"
@@ -92,6 +93,10 @@ func (s *State) end(c *change, f *flight, e ending) {
 		e.last.write(c, f)
 	}
 	summary.Attempts = attempts
+	if key := f.key(); key != f.id {
+		summary.Key = key
+	}
+	summary.Backfill = j.past.backfillOf(f.backfill).GetId()
 	c.record(j, f.slot, f.id, 0, epoch, summary)
 	if f.gen == j.gen {
 		p := j.history()
@@ -106,8 +111,10 @@ func (s *State) end(c *change, f *flight, e ending) {
 	if e.status == job.Cancelled {
 		s.leases.cancel(f.lease)
 	}
-	s.releaseSpec(c, f)
+	s.backfilled(c, f, e.status)
+	s.releaseRevision(c, j, f.rev)
 	s.makeRoom(c, j)
+	s.queueExtra(j)
 }
 
 // attemptsMade is how many attempts have begun: the current one only if it may
@@ -197,40 +204,37 @@ func (s *State) closeRange(c *change, j *jobRec) {
 	})
 }
 
-// pinSpec keeps the spec that flights of a job were armed with, before the job
-// gets another.
+// pinSpec keeps the spec that flights and backfills of a job were made with,
+// before the job gets another.
 func (s *State) pinSpec(c *change, j *jobRec) {
-	for _, f := range j.flights() {
-		if f.rev != j.rev {
-			continue
-		}
-		p := j.history()
-		if p.specs == nil {
-			p.specs = map[int64]*belfryv1.JobSpec{}
-		}
-		p.specs[j.rev] = f.spec
-		c.row(s.specRow(j.id, j.rev, j.spec))
+	if !j.needs(j.rev) {
 		return
 	}
+	p := j.history()
+	if p.specs == nil {
+		p.specs = map[int64]*belfryv1.JobSpec{}
+	}
+	p.specs[j.rev] = s.specOf(j, j.rev)
+	c.row(s.specRow(j.id, j.rev, j.spec))
+}
+
+// needs tells whether anything is still to run with a revision of the spec.
+func (j *jobRec) needs(rev int64) bool {
+	return slices.ContainsFunc(j.flights(), func(f *flight) bool { return f.rev == rev }) ||
+		slices.ContainsFunc(j.unendedBackfills(), func(b *belfryv1.Backfill) bool { return b.GetRevision() == rev })
 }
 
 func (s *State) specRow(jobID string, rev int64, spec []byte) persistence.Row {
 	return persistence.Row{Slice: job.SideSliceOffset + s.slice(jobID), JobID: jobID, Item: persistence.SpecItem(rev), Revision: rev, Spec: spec}
 }
 
-// releaseSpec drops an older spec with the last flight that needed it.
-func (s *State) releaseSpec(c *change, f *flight) {
-	j := f.job
-	if j.past.specs[f.rev] == nil {
+// releaseRevision drops an older spec once nothing needs it any more.
+func (s *State) releaseRevision(c *change, j *jobRec, rev int64) {
+	if j.past.specs[rev] == nil || j.needs(rev) {
 		return
 	}
-	for _, other := range j.flights() {
-		if other.rev == f.rev {
-			return
-		}
-	}
-	delete(j.past.specs, f.rev)
-	r := s.specRow(j.id, f.rev, nil)
+	delete(j.past.specs, rev)
+	r := s.specRow(j.id, rev, nil)
 	r.Delete = true
 	c.row(r)
 }

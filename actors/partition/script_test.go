@@ -57,6 +57,13 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Resume{Resume: &belfryv1.Resume{CatchUp: d.HasArg("catch_up")}}}))
 	case "trigger":
 		return s.show(w.ask(&belfryv1.Command{Id: arg(d, "key", ""), Keyed: d.HasArg("key"), JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}}))
+	case "backfill":
+		return s.backfill(d)
+	case "cancel": // a backfill, by its place in the job's list, from 1
+		b := w.state.jobs[d.CmdArgs[0].Key].past.backfills[mustInt(t, d.CmdArgs[1].Key)-1]
+		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_CancelBackfill{CancelBackfill: &belfryv1.CancelBackfill{Id: b.GetId()}}}))
+	case "backfills":
+		return s.backfills(d.CmdArgs[0].Key)
 	case "advance":
 		w.advance(mustDuration(t, d.CmdArgs[0].Key))
 		return s.deliveries()
@@ -233,6 +240,8 @@ func (s *script) show(a *belfryv1.Answer) string {
 		return fmt.Sprintf("%s %s next %s", verb, o.Job.GetStatus(), stamp(o.Job.GetNextRun()))
 	case *belfryv1.Answer_Execution:
 		return "execution " + mask(o.Execution.GetExecutionId())
+	case *belfryv1.Answer_Backfill:
+		return showBackfill(o.Backfill)
 	case *belfryv1.Answer_Deleted:
 		return "deleted"
 	case *belfryv1.Answer_Refusal:
@@ -242,13 +251,45 @@ func (s *script) show(a *belfryv1.Answer) string {
 	return "no answer yet"
 }
 
-// mask shortens the hash of a manual id.
+// mask shortens the hash of an id that has one.
 func mask(id string) string {
 	ref, ok := job.ParseExecutionID(id)
-	if ok && ref.Kind == job.Manual {
-		return fmt.Sprintf("%s~%d~m…~%s", ref.JobID, ref.Generation, stamp(ref.At.UnixMilli()))
+	if ok && ref.Kind != job.Scheduled {
+		return fmt.Sprintf("%s~%d~%c…~%s", ref.JobID, ref.Generation, ref.Kind, stamp(ref.At.UnixMilli()))
 	}
 	return id
+}
+
+// backfill asks for a range: from, to, at most so many at once.
+func (s *script) backfill(d *datadriven.TestData) string {
+	r := &belfryv1.AskBackfill{NewKey: d.HasArg("new_key"), DryRun: d.HasArg("dry")}
+	r.From = mustTime(s.w.t.(*testing.T), arg(d, "from", "")).UnixMilli()
+	if d.HasArg("to") {
+		r.To = mustTime(s.w.t.(*testing.T), arg(d, "to", "")).UnixMilli()
+	}
+	r.Concurrency = int32(mustInt(s.w.t.(*testing.T), arg(d, "concurrency", "1")))
+	key := arg(d, "key", "")
+	a := s.w.ask(&belfryv1.Command{Id: key, Keyed: key != "", JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Backfill{Backfill: r}})
+	return s.show(a) + "\n" + s.deliveries()
+}
+
+func (s *script) backfills(id string) string {
+	var b strings.Builder
+	for _, x := range s.w.state.jobs[id].past.backfills {
+		b.WriteString(showBackfill(x) + "\n")
+	}
+	return b.String()
+}
+
+func showBackfill(b *belfryv1.Backfill) string {
+	out := fmt.Sprintf("backfill %s … %s: %d slots, next %s, %d succeeded, %d failed, %d cancelled", stamp(b.GetFrom()), stamp(b.GetTo()), b.GetTotal(), stamp(b.GetNext()), b.GetSucceeded(), b.GetFailed(), b.GetCancelled())
+	if b.GetEndedAt() != 0 {
+		out += ", ended " + stamp(b.GetEndedAt())
+	}
+	if b.GetReason() != "" {
+		out += ": " + b.GetReason()
+	}
+	return out
 }
 
 func stamp(ms int64) string {
@@ -263,6 +304,9 @@ func (s *script) deliveries() string {
 	var b strings.Builder
 	for _, d := range s.w.deliveries[s.shown:] {
 		fmt.Fprintf(&b, "%s attempt %d", mask(d.id), d.attempt)
+		if d.key != d.id {
+			fmt.Fprintf(&b, " under key %s", d.key)
+		}
 		if late := d.at.Sub(d.slot); late != 0 {
 			fmt.Fprintf(&b, " (%s late)", late)
 		}

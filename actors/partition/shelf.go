@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -54,7 +55,7 @@ func (s *shelves) put(f *flight) {
 		sh.byJob[st.jobID] = st
 		sh.turns = append(sh.turns, st)
 	}
-	at, _ := slices.BinarySearchFunc(st.flights, f, inDueOrder)
+	at, _ := slices.BinarySearchFunc(st.flights, f, func(a, b *flight) int { return cmp.Or(extraLast(a, b), inDueOrder(a, b)) })
 	st.flights = slices.Insert(st.flights, at, f)
 	sh.n++
 	if !sh.fresh {

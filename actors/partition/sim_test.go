@@ -36,9 +36,10 @@ type sim struct {
 	ids   []string
 	lives map[string][]*life
 	acked map[string]bool // ids with an acknowledged registration
-	rough bool            // the store misbehaves just now
-	slow  bool            // it takes its time just now
-	late  *Commit         // what it has not answered yet
+	fills []*fill
+	rough bool    // the store misbehaves just now
+	slow  bool    // it takes its time just now
+	late  *Commit // what it has not answered yet
 }
 
 // life is one registration as the simulation knows it, for the jobs that it
@@ -109,7 +110,7 @@ func (s *sim) act() {
 	if s.r.IntN(3) == 0 {
 		s.answerLate()
 	}
-	switch s.r.IntN(17) {
+	switch s.r.IntN(22) {
 	case 0, 1:
 		s.registerRandom(id)
 	case 2:
@@ -128,6 +129,15 @@ func (s *sim) act() {
 		s.finishAll()
 	case 9:
 		s.slow = !s.slow
+	case 17, 18:
+		s.fills = append(s.fills, s.backfillRandom(id, s.r, s.ask)...)
+	case 19:
+		s.cancelRandom()
+	case 20: // the clock steps
+		s.now = s.now.Add(time.Duration(s.r.IntN(3600)-120) * time.Second)
+		s.step(Tick{Judge: true})
+	case 21: // a long outage
+		s.lose(time.Duration(s.r.IntN(72)) * time.Hour)
 	case 10, 11: // too short for the store to be away
 		s.advance(time.Duration(s.r.IntN(700)) * time.Millisecond)
 	default:
@@ -190,7 +200,7 @@ func (s *sim) deleteJob(id string) {
 	}
 	switch l := ls[len(ls)-1]; {
 	case a.GetDeleted() != nil:
-		l.to = s.now
+		l.to = time.UnixMilli(s.state.jobs[id].cursor) // later than now when the clock was stepped back
 		s.acked[id] = false
 	case a == nil:
 		l.edited = true
@@ -250,6 +260,7 @@ func (s *sim) verify() {
 		}
 	}
 	s.verifyDeliveries()
+	s.verifyBackfills(s.fills)
 }
 
 // verifyRecords: no slot of a generation has two records.
@@ -262,7 +273,7 @@ func (s *sim) verifyRecords(id string) {
 		} else if !ok {
 			s.t.Fatalf("job %s: id %q cannot be taken apart", id, l.id)
 		}
-		if ref.Kind == job.Manual {
+		if ref.Kind != job.Scheduled {
 			continue
 		}
 		if before, ok := last[ref.Generation]; ok && l.first <= before.last {
@@ -281,7 +292,7 @@ func (s *sim) verifyRation(id string) {
 		if l.id == "open" {
 			ref.Generation = s.state.jobs[id].gen
 		}
-		if !ok || ref.Kind != job.Manual {
+		if !ok || ref.Kind == job.Scheduled {
 			given[ref.Generation] += l.count
 		}
 	}
@@ -299,14 +310,11 @@ func (s *sim) verifyRation(id string) {
 func (s *sim) verifyLife(id string, l *life) {
 	covered := int64(0)
 	for _, x := range s.lines(id) {
-		if ref, ok := job.ParseExecutionID(x.id); ok && (ref.Kind == job.Manual || ref.Generation != l.gen) {
+		if ref, ok := job.ParseExecutionID(x.id); ok && (ref.Kind != job.Scheduled || ref.Generation != l.gen) {
 			continue
 		}
 		if x.id == "open" && s.state.jobs[id].gen != l.gen {
 			continue
-		}
-		if !l.to.IsZero() && x.first > l.to.UnixMilli() {
-			continue // armed ahead and cancelled by the delete
 		}
 		covered += x.count
 	}

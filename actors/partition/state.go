@@ -28,6 +28,7 @@ type Config struct {
 	AdoptFor    time.Duration // how long after the acquisition workers may tell what they hold of it: the TTL
 	FormerEnded int64         // epoch that an owner acquired that sends nothing any more: it gave the partition up, or its process is known to be gone; 0: none
 	SweepPerSec int           // rows swept in a second, at most
+	Extra       int           // executions of catch-ups and backfills that are in their first attempt at once, at most; 0: the partition's share of 256, and 4 at least
 
 	Hosts job.HostLimits // which hosts one worker makes all calls to
 
@@ -58,6 +59,8 @@ type State struct {
 	cfg Config
 	now int64 // ms since 1970, of the step under way
 
+	latest int64 // that now has ever been: later than now after a backward step of the clock
+
 	life  int64                    // epoch of this ownership, as targets see it
 	jobs  map[string]*jobRec       // Invariant: every job of the partition that the store or the queue has.
 	wheel *wheel.Wheel[timed]      // Invariant: an active job with a next slot is in it, or held, or full.
@@ -71,6 +74,9 @@ type State struct {
 	looked     []*jobRec // popped in this step: due within the longest arm-ahead
 	soon       int       // active jobs due within the longest arm-ahead and not yet armed
 	running    map[string]*flight
+	line       []*jobRec          // have slots of a catch-up or a backfill to arm, in turn
+	paced      int                // executions of those that count for the pace
+	pacing     []*flight          // all that do, and some that did, the oldest first
 	deciding   map[resultKey]bool // results whose batch is on its way: acknowledged when it is durable, not before
 
 	acks []ack // to be given in this step
@@ -130,6 +136,9 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		lanes:      newLanes(),
 		counts:     map[job.Status]int{},
 	}
+	if cfg.Extra == 0 {
+		s.cfg.Extra = max(256/max(cfg.Partitions, 1), 4)
+	}
 	s.adoption.till = s.now + cfg.AdoptFor.Milliseconds()
 	s.queue = newQueue(fence)
 	s.commands = newMemory()
@@ -152,6 +161,7 @@ func (s *State) Step(now time.Time, e Event) []Effect {
 		s.rewind(back)
 	}
 	s.now = now.UnixMilli()
+	s.latest = max(s.latest, s.now)
 	s.take(e)
 	switch {
 	case s.done:
@@ -162,6 +172,7 @@ func (s *State) Step(now time.Time, e Event) []Effect {
 	default:
 		s.inquire()
 		s.endAdoption()
+		s.armExtra()
 		s.dispatch()
 		s.hint()
 		s.flush()
@@ -237,6 +248,7 @@ func (s *State) Wake() (time.Time, bool) {
 		by(s.wheel.Next())
 		by(s.adoption.till, !s.adoption.over)
 		by(s.wakeLanes())
+		by(s.wakePace())
 		by(s.shelves.hintAt, s.shelves.hintAt != 0)
 		for _, w := range s.workers {
 			by(w.asked+s.inquireEvery(), !w.told)

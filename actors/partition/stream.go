@@ -36,7 +36,7 @@ func (f *flight) runOf() *belfryv1.Run {
 
 // announce puts the outcome of an execution on its way to the dependents.
 func (s *State) announce(c *change, f *flight, status job.ExecutionStatus) {
-	if f.orphaned() {
+	if f.deleted() {
 		return
 	}
 	o := &belfryv1.Outcome{ExecutionId: f.id, Run: f.runOf(), Status: string(status), Again: f.again}

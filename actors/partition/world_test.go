@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -69,7 +70,7 @@ const (
 )
 
 type delivery struct {
-	id      string
+	id, key string
 	slot    time.Time
 	at      time.Time
 	attempt int32
@@ -340,7 +341,7 @@ func (w *world) holding() []*belfryv1.DeliveryRef {
 func (w *world) begin(x *belfryv1.Delivery, epoch int64) {
 	w.running[x.GetExecutionId()] = &job1{x}
 	w.deliveries = append(w.deliveries, delivery{
-		id: x.GetExecutionId(), slot: time.UnixMilli(x.GetScheduledFor()).UTC(), at: w.now, attempt: x.GetAttempt(), epoch: epoch,
+		id: x.GetExecutionId(), key: x.GetKey(), slot: time.UnixMilli(x.GetScheduledFor()).UTC(), at: w.now, attempt: x.GetAttempt(), epoch: epoch,
 	})
 	r := &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
 	if w.fate.outcome != nil {
@@ -475,7 +476,7 @@ func (w *world) lines(id string) []line {
 			out = append(out, line{f.slot, f.slot, 1, "in flight", "", f.id})
 		}
 	}
-	slices.SortFunc(out, func(a, b line) int { return int(a.first - b.first) })
+	slices.SortFunc(out, func(a, b line) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.id, b.id)) })
 	return out
 }
 

@@ -78,6 +78,9 @@ func describeJob(f facts, j api.Job) {
 		f.line("Executions", fmt.Sprintf("%d succeeded, %d failed, %d missed, %d skipped, %d cancelled, %d in flight",
 			n.Succeeded, n.Failed, n.Missed, n.Skipped, n.Cancelled, j.InFlight))
 	}
+	for _, b := range j.Backfills {
+		f.line("Backfill", fmt.Sprintf("%s: %s, %d of %d slots", b.BackfillID, b.Status, b.Done, b.Total))
+	}
 	for _, w := range j.Warnings {
 		f.line("Warning", w)
 	}

@@ -11,7 +11,9 @@ type Execution struct {
 	ScheduledFor    time.Time  `json:"scheduled_for" doc:"The nominal instant, UTC."`
 	Status          string     `json:"status" enum:"pending,running,retrying,succeeded,failed,skipped,missed,cancelled"`
 	Reason          string     `json:"reason,omitzero"`
-	Trigger         string     `json:"trigger,omitzero" doc:"Why it exists: schedule, manual or catch_up."`
+	Trigger         string     `json:"trigger,omitzero" doc:"Why it exists: schedule, manual, catch_up or backfill."`
+	BackfillID      string     `json:"backfill_id,omitzero" doc:"The backfill that it belongs to."`
+	IdempotencyKey  string     `json:"idempotency_key,omitzero" doc:"What the target is sent as Idempotency-Key, where that is not execution_id: a backfill keeps the slot's own."`
 	AttemptCount    int        `json:"attempt_count" doc:"How many attempts were begun."`
 	UnknownAttempts int        `json:"unknown_attempts,omitzero" doc:"How many of them ended without an answer: the target may have done the work."`
 	Due             *time.Time `json:"due,omitzero" doc:"When it might be sent first."`
@@ -59,9 +61,10 @@ type Attempt struct {
 
 // Event is something that has happened and is durable.
 type Event struct {
-	Type         string     `json:"type" doc:"job.created, job.updated, job.paused, job.resumed, job.deleted, execution.retrying, execution.succeeded, …, circuit.open, circuit.half_open, circuit.closed"`
+	Type         string     `json:"type" doc:"job.created, job.updated, job.paused, job.resumed, job.deleted, backfill.started, backfill.finished, backfill.cancelled, execution.retrying, execution.succeeded, …, circuit.open, circuit.half_open, circuit.closed"`
 	JobID        string     `json:"job_id,omitzero"`
 	ExecutionID  string     `json:"execution_id,omitzero"`
+	BackfillID   string     `json:"backfill_id,omitzero"`
 	ScheduledFor *time.Time `json:"scheduled_for,omitzero"`
 	At           time.Time  `json:"at"`
 	Attempt      int        `json:"attempt,omitzero"`

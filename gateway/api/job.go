@@ -148,6 +148,7 @@ type Job struct {
 	LastExecution       *LastExecution `json:"last_execution,omitzero"`
 	InFlight            int            `json:"in_flight,omitzero" doc:"Executions that are not decided yet."`
 	Counts              *Counts        `json:"counts,omitzero" doc:"Decided executions of this generation."`
+	Backfills           []Backfill     `json:"backfills,omitempty" doc:"Ranges that run again, and a few of those that have ended."`
 }
 
 // LastExecution is the execution decided last.

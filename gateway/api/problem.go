@@ -39,6 +39,7 @@ const (
 	CodeCrossOrigin    = "cross_origin"           // 403: a browser page of another origin
 	CodeJobNotFound    = "job_not_found"          // 404
 	CodeNoExecution    = "execution_not_found"    // 404
+	CodeNoBackfill     = "backfill_not_found"     // 404
 	CodeNoMember       = "member_not_found"       // 404: no such node in the cluster
 	CodeNoRoute        = "route_not_found"        // 404
 	CodeMethod         = "method_not_allowed"     // 405

@@ -22,6 +22,7 @@
 //	validate.go   what is refused, and the words it is refused with
 //	schedule.go   Compile and Next: expression, zone and daylight saving
 //	catchup.go    which missed slots run
+//	backfill.go   which slots a backfill runs
 //	execution.go  execution ids, statuses, outcomes
 //	retry.go      whether and when the next attempt runs
 //	partition.go  job id to partition and slice; history day

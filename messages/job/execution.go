@@ -38,10 +38,14 @@ const (
 type Kind byte
 
 const (
-	Scheduled Kind = 0
-	Manual    Kind = 'm'
-	Dependent Kind = 'd'
+	Scheduled  Kind = 0
+	Manual     Kind = 'm'
+	Backfilled Kind = 'b'
+	Dependent  Kind = 'd'
 )
+
+// marked are the kinds whose ids have a mark and a hash.
+const marked = string(Manual) + string(Backfilled) + string(Dependent)
 
 const (
 	idTime = "20060102T150405.000Z"
@@ -57,7 +61,7 @@ type ExecutionRef struct {
 	JobID      string
 	Generation int64
 	Kind       Kind
-	Hash       string // of the command that asked for it, or of its run; "" when scheduled
+	Hash       string // of what asked for it; "" when scheduled
 	At         time.Time
 }
 
@@ -75,13 +79,25 @@ func ManualID(jobID string, generation int64, commandID string, at time.Time) st
 
 // ManualIDOf is ManualID from the command's hash.
 func ManualIDOf(jobID string, generation int64, hash string, at time.Time) string {
-	return jobID + "~" + strconv.FormatInt(generation, 36) + "~" + string(byte(Manual)) + hash + "~" + at.UTC().Format(idTime)
+	return MarkedID(Manual, jobID, generation, hash, at)
+}
+
+// MarkedID is the id of an execution of a kind that has a hash.
+func MarkedID(kind Kind, jobID string, generation int64, hash string, at time.Time) string {
+	return jobID + "~" + strconv.FormatInt(generation, 36) + "~" + string(byte(kind)) + hash + "~" + at.UTC().Format(idTime)
+}
+
+// BackfillHash is the hash in the id of the execution by which a backfill runs a
+// slot again. The backfill's own id is CommandHash of the command that asked for
+// it, so a repeated command makes the same executions.
+func BackfillHash(backfill string, slot time.Time) string {
+	return CommandHash(backfill + "~" + slot.UTC().Format(idTime))
 }
 
 // DependentID is the id of the execution that a job's upstreams triggered: each
 // run has one, under the instant of its root.
 func DependentID(jobID string, generation int64, hash string, instant time.Time) string {
-	return jobID + "~" + strconv.FormatInt(generation, 36) + "~" + string(byte(Dependent)) + hash + "~" + instant.UTC().Format(idTime)
+	return MarkedID(Dependent, jobID, generation, hash, instant)
 }
 
 var idHash = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -93,7 +109,7 @@ func CommandHash(commandID string) string {
 	return idHash.EncodeToString(sum[:16])
 }
 
-// ParseExecutionID takes an id apart. Anything that ScheduledID or ManualID
+// ParseExecutionID takes an id apart. Anything that ScheduledID or MarkedID
 // would not have made is refused.
 func ParseExecutionID(id string) (ExecutionRef, bool) {
 	if len(id) > MaxExecutionID {
@@ -114,7 +130,7 @@ func ParseExecutionID(id string) (ExecutionRef, bool) {
 	ref.Generation = gen
 	if len(parts) == 4 {
 		mark := parts[2]
-		if len(mark) != 27 || mark[0] != byte(Manual) && mark[0] != byte(Dependent) {
+		if len(mark) != 27 || strings.IndexByte(marked, mark[0]) < 0 {
 			return ExecutionRef{}, false
 		}
 		ref.Kind, ref.Hash = Kind(mark[0]), mark[1:]

@@ -74,6 +74,7 @@ func FuzzParseExecutionID(f *testing.F) {
 	at := time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC)
 	f.Add(ScheduledID("job", 1, at))
 	f.Add(ManualID("job", 1<<40, "command", at))
+	f.Add(MarkedID(Backfilled, "job", 1<<40, BackfillHash("b", at), at))
 	f.Add("job~1~20260101T000000,000Z")
 	f.Fuzz(func(t *testing.T, id string) {
 		ref, ok := ParseExecutionID(id)
@@ -84,9 +85,8 @@ func FuzzParseExecutionID(f *testing.F) {
 			t.Fatalf("%q reads as %+v", id, ref)
 		}
 		again := ScheduledID(ref.JobID, ref.Generation, ref.At)
-		if ref.Kind == Manual {
-			cut := strings.LastIndexByte(again, '~')
-			again = again[:cut] + "~m" + ref.Hash + again[cut:]
+		if ref.Kind != Scheduled {
+			again = MarkedID(ref.Kind, ref.JobID, ref.Generation, ref.Hash, ref.At)
 		}
 		if again != id {
 			t.Fatalf("%q is written %q", id, again)

@@ -25,6 +25,7 @@ func FromHistory(row *persistence.HistoryRow) *belfryv1.ExecutionView {
 	e.Due, e.SentAt, e.FinishedAt = rec.GetDue(), rec.GetSentAt(), rec.GetFinishedAt()
 	e.Worker = rec.GetWorker()
 	e.LastError, e.Generation, e.Revision = rec.GetError(), rec.GetGeneration(), rec.GetRevision()
+	e.Backfill, e.Key = rec.GetBackfill(), rec.GetKey()
 	if rec.GetRange().GetCount() > 1 {
 		e.Range = rec.GetRange()
 	}
@@ -67,6 +68,9 @@ func inFlight(j *Job, f *belfryv1.InFlight) *belfryv1.ExecutionView {
 	if f.GetAttempt() > 1 || f.GetRetryAt() > 0 {
 		e.Status = string(job.Retrying)
 	}
+	if f.GetKind() == belfryv1.InFlight_KIND_BACKFILL {
+		addBackfill(e, j, f)
+	}
 	if l := f.GetLease(); l != nil {
 		e.Status, e.Attempts, e.NextAttemptAt = string(job.Running), f.GetAttempt(), 0
 		e.SentAt, e.Worker = l.GetGrantedAt(), l.GetWorker()
@@ -74,10 +78,25 @@ func inFlight(j *Job, f *belfryv1.InFlight) *belfryv1.ExecutionView {
 	return e
 }
 
+// addBackfill says which backfill an execution is of, and the key that it shares
+// with the slot's own.
+func addBackfill(e *belfryv1.ExecutionView, j *Job, f *belfryv1.InFlight) {
+	for _, b := range j.State.GetBackfills() {
+		if b.GetNumber() == f.GetBackfill() {
+			e.Backfill = b.GetId()
+		}
+	}
+	if !f.GetNewKey() {
+		e.Key = job.ScheduledID(j.ID, e.GetGeneration(), job.Instant(f.GetScheduledFor()))
+	}
+}
+
 func trigger(f *belfryv1.InFlight) string {
 	switch {
 	case f.GetKind() == belfryv1.InFlight_KIND_MANUAL:
 		return "manual"
+	case f.GetKind() == belfryv1.InFlight_KIND_BACKFILL:
+		return "backfill"
 	case f.GetCatchUp():
 		return "catch_up"
 	}

@@ -146,7 +146,7 @@ func (x Refusal_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refusal_Code.Descriptor instead.
 func (Refusal_Code) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{11, 0}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // What a partition owner is asked to do. A command has an id, made before it
@@ -169,6 +169,8 @@ type Command struct {
 	//	*Command_Attach
 	//	*Command_Detach
 	//	*Command_Notify
+	//	*Command_Backfill
+	//	*Command_CancelBackfill
 	//	*Command_Complete
 	//	*Command_Release
 	Action        isCommand_Action `protobuf_oneof:"action"`
@@ -322,6 +324,24 @@ func (x *Command) GetNotify() *Notify {
 	return nil
 }
 
+func (x *Command) GetBackfill() *AskBackfill {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Backfill); ok {
+			return x.Backfill
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCancelBackfill() *CancelBackfill {
+	if x != nil {
+		if x, ok := x.Action.(*Command_CancelBackfill); ok {
+			return x.CancelBackfill
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetComplete() *Complete {
 	if x != nil {
 		if x, ok := x.Action.(*Command_Complete); ok {
@@ -380,6 +400,14 @@ type Command_Notify struct {
 	Notify *Notify `protobuf:"bytes,23,opt,name=notify,proto3,oneof"`
 }
 
+type Command_Backfill struct {
+	Backfill *AskBackfill `protobuf:"bytes,15,opt,name=backfill,proto3,oneof"`
+}
+
+type Command_CancelBackfill struct {
+	CancelBackfill *CancelBackfill `protobuf:"bytes,16,opt,name=cancel_backfill,json=cancelBackfill,proto3,oneof"`
+}
+
 type Command_Complete struct {
 	Complete *Complete `protobuf:"bytes,30,opt,name=complete,proto3,oneof"`
 }
@@ -405,6 +433,10 @@ func (*Command_Attach) isCommand_Action() {}
 func (*Command_Detach) isCommand_Action() {}
 
 func (*Command_Notify) isCommand_Action() {}
+
+func (*Command_Backfill) isCommand_Action() {}
+
+func (*Command_CancelBackfill) isCommand_Action() {}
 
 func (*Command_Complete) isCommand_Action() {}
 
@@ -715,6 +747,127 @@ func (*Trigger) Descriptor() ([]byte, []int) {
 	return file_belfry_v1_command_proto_rawDescGZIP(), []int{6}
 }
 
+// AskBackfill runs the slots of [from, to) again.
+type AskBackfill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          int64                  `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            int64                  `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`                       // 0: up to the instant at which it is accepted
+	Concurrency   int32                  `protobuf:"varint,3,opt,name=concurrency,proto3" json:"concurrency,omitempty"`     // how many executions may be unfinished at once; 0: one
+	NewKey        bool                   `protobuf:"varint,4,opt,name=new_key,json=newKey,proto3" json:"new_key,omitempty"` // a second effect on purpose: not the slots' own keys
+	DryRun        bool                   `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // answer what it would be
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskBackfill) Reset() {
+	*x = AskBackfill{}
+	mi := &file_belfry_v1_command_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskBackfill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskBackfill) ProtoMessage() {}
+
+func (x *AskBackfill) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskBackfill.ProtoReflect.Descriptor instead.
+func (*AskBackfill) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AskBackfill) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *AskBackfill) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *AskBackfill) GetConcurrency() int32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *AskBackfill) GetNewKey() bool {
+	if x != nil {
+		return x.NewKey
+	}
+	return false
+}
+
+func (x *AskBackfill) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type CancelBackfill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelBackfill) Reset() {
+	*x = CancelBackfill{}
+	mi := &file_belfry_v1_command_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelBackfill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelBackfill) ProtoMessage() {}
+
+func (x *CancelBackfill) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelBackfill.ProtoReflect.Descriptor instead.
+func (*CancelBackfill) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CancelBackfill) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // Answer is what became of a command; it is sent only after the batch that
 // holds its effect is durable.
 type Answer struct {
@@ -728,6 +881,7 @@ type Answer struct {
 	//	*Answer_Refusal
 	//	*Answer_Taken
 	//	*Answer_Done
+	//	*Answer_Backfill
 	//	*Answer_Grant
 	//	*Answer_LeaseHeld
 	//	*Answer_LeaseOver
@@ -740,7 +894,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_belfry_v1_command_proto_msgTypes[7]
+	mi := &file_belfry_v1_command_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +906,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[7]
+	mi := &file_belfry_v1_command_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +919,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{7}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Answer) GetCommandId() string {
@@ -831,6 +985,15 @@ func (x *Answer) GetDone() *Done {
 	if x != nil {
 		if x, ok := x.Outcome.(*Answer_Done); ok {
 			return x.Done
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetBackfill() *Backfill {
+	if x != nil {
+		if x, ok := x.Outcome.(*Answer_Backfill); ok {
+			return x.Backfill
 		}
 	}
 	return nil
@@ -905,6 +1068,10 @@ type Answer_Done struct {
 	Done *Done `protobuf:"bytes,36,opt,name=done,proto3,oneof"`
 }
 
+type Answer_Backfill struct {
+	Backfill *Backfill `protobuf:"bytes,30,opt,name=backfill,proto3,oneof"`
+}
+
 type Answer_Grant struct {
 	Grant *Grant `protobuf:"bytes,50,opt,name=grant,proto3,oneof"`
 }
@@ -929,6 +1096,8 @@ func (*Answer_Taken) isAnswer_Outcome() {}
 
 func (*Answer_Done) isAnswer_Outcome() {}
 
+func (*Answer_Backfill) isAnswer_Outcome() {}
+
 func (*Answer_Grant) isAnswer_Outcome() {}
 
 func (*Answer_LeaseHeld) isAnswer_Outcome() {}
@@ -949,7 +1118,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_belfry_v1_command_proto_msgTypes[8]
+	mi := &file_belfry_v1_command_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1130,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[8]
+	mi := &file_belfry_v1_command_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1143,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{8}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Job) GetJobId() string {
@@ -1022,7 +1191,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_belfry_v1_command_proto_msgTypes[9]
+	mi := &file_belfry_v1_command_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1203,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[9]
+	mi := &file_belfry_v1_command_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1216,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{9}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Execution) GetExecutionId() string {
@@ -1072,7 +1241,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_belfry_v1_command_proto_msgTypes[10]
+	mi := &file_belfry_v1_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1253,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[10]
+	mi := &file_belfry_v1_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1266,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{10}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{12}
 }
 
 // Refusal is a command that changed nothing, and why.
@@ -1112,7 +1281,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_belfry_v1_command_proto_msgTypes[11]
+	mi := &file_belfry_v1_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1293,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[11]
+	mi := &file_belfry_v1_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1306,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{11}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Refusal) GetCode() Refusal_Code {
@@ -1171,7 +1340,7 @@ type Commands struct {
 
 func (x *Commands) Reset() {
 	*x = Commands{}
-	mi := &file_belfry_v1_command_proto_msgTypes[12]
+	mi := &file_belfry_v1_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1352,7 @@ func (x *Commands) String() string {
 func (*Commands) ProtoMessage() {}
 
 func (x *Commands) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[12]
+	mi := &file_belfry_v1_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1365,7 @@ func (x *Commands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commands.ProtoReflect.Descriptor instead.
 func (*Commands) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{12}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Commands) GetCommands() []*Command {
@@ -1215,7 +1384,7 @@ type Answers struct {
 
 func (x *Answers) Reset() {
 	*x = Answers{}
-	mi := &file_belfry_v1_command_proto_msgTypes[13]
+	mi := &file_belfry_v1_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1396,7 @@ func (x *Answers) String() string {
 func (*Answers) ProtoMessage() {}
 
 func (x *Answers) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[13]
+	mi := &file_belfry_v1_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1409,7 @@ func (x *Answers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answers.ProtoReflect.Descriptor instead.
 func (*Answers) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{13}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Answers) GetAnswers() []*Answer {
@@ -1261,7 +1430,7 @@ type Describe struct {
 
 func (x *Describe) Reset() {
 	*x = Describe{}
-	mi := &file_belfry_v1_command_proto_msgTypes[14]
+	mi := &file_belfry_v1_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1442,7 @@ func (x *Describe) String() string {
 func (*Describe) ProtoMessage() {}
 
 func (x *Describe) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[14]
+	mi := &file_belfry_v1_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1455,7 @@ func (x *Describe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Describe.ProtoReflect.Descriptor instead.
 func (*Describe) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Describe) GetJobId() string {
@@ -1307,7 +1476,7 @@ type Description struct {
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_belfry_v1_command_proto_msgTypes[15]
+	mi := &file_belfry_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1488,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[15]
+	mi := &file_belfry_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1501,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Description) GetRunning() []*Description_Running {
@@ -1366,7 +1535,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_belfry_v1_command_proto_msgTypes[16]
+	mi := &file_belfry_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1547,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[16]
+	mi := &file_belfry_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1560,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetJob) GetJobId() string {
@@ -1414,7 +1583,7 @@ type ListExecutions struct {
 
 func (x *ListExecutions) Reset() {
 	*x = ListExecutions{}
-	mi := &file_belfry_v1_command_proto_msgTypes[17]
+	mi := &file_belfry_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1595,7 @@ func (x *ListExecutions) String() string {
 func (*ListExecutions) ProtoMessage() {}
 
 func (x *ListExecutions) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[17]
+	mi := &file_belfry_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1608,7 @@ func (x *ListExecutions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExecutions.ProtoReflect.Descriptor instead.
 func (*ListExecutions) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListExecutions) GetJobId() string {
@@ -1475,7 +1644,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_belfry_v1_command_proto_msgTypes[18]
+	mi := &file_belfry_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1656,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[18]
+	mi := &file_belfry_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1669,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Place) GetScheduledFor() int64 {
@@ -1535,7 +1704,7 @@ type ExecutionList struct {
 
 func (x *ExecutionList) Reset() {
 	*x = ExecutionList{}
-	mi := &file_belfry_v1_command_proto_msgTypes[19]
+	mi := &file_belfry_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1716,7 @@ func (x *ExecutionList) String() string {
 func (*ExecutionList) ProtoMessage() {}
 
 func (x *ExecutionList) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[19]
+	mi := &file_belfry_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1729,7 @@ func (x *ExecutionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionList.ProtoReflect.Descriptor instead.
 func (*ExecutionList) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExecutionList) GetExecutions() []*ExecutionView {
@@ -1598,13 +1767,15 @@ type ExecutionView struct {
 	SentAt          int64                  `protobuf:"varint,8,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	FinishedAt      int64                  `protobuf:"varint,9,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	NextAttemptAt   int64                  `protobuf:"varint,10,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
-	Trigger         string                 `protobuf:"bytes,11,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up
+	Trigger         string                 `protobuf:"bytes,11,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up, backfill
 	Range           *SlotRange             `protobuf:"bytes,12,opt,name=range,proto3" json:"range,omitempty"`
 	Generation      int64                  `protobuf:"varint,13,opt,name=generation,proto3" json:"generation,omitempty"`
 	Revision        int64                  `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`
 	LastError       string                 `protobuf:"bytes,15,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	AsOf            int64                  `protobuf:"varint,16,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`                                  // 0: as of now; else what runs could not be asked, and this is what the store said then
 	UnknownAttempts int32                  `protobuf:"varint,17,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"` // how many attempts ended without an answer
+	Backfill        string                 `protobuf:"bytes,30,opt,name=backfill,proto3" json:"backfill,omitempty"`                                       // id of the backfill that it belongs to
+	Key             string                 `protobuf:"bytes,31,opt,name=key,proto3" json:"key,omitempty"`                                                 // idempotency key, when it is not the execution's id
 	Worker          string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`                                           // outside worker that has claimed it, or did last
 	LeaseExpiresAt  int64                  `protobuf:"varint,51,opt,name=lease_expires_at,json=leaseExpiresAt,proto3" json:"lease_expires_at,omitempty"`  // 0: nobody holds it, or its owner was not asked
 	unknownFields   protoimpl.UnknownFields
@@ -1613,7 +1784,7 @@ type ExecutionView struct {
 
 func (x *ExecutionView) Reset() {
 	*x = ExecutionView{}
-	mi := &file_belfry_v1_command_proto_msgTypes[20]
+	mi := &file_belfry_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1796,7 @@ func (x *ExecutionView) String() string {
 func (*ExecutionView) ProtoMessage() {}
 
 func (x *ExecutionView) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[20]
+	mi := &file_belfry_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1809,7 @@ func (x *ExecutionView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionView.ProtoReflect.Descriptor instead.
 func (*ExecutionView) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExecutionView) GetExecutionId() string {
@@ -1760,6 +1931,20 @@ func (x *ExecutionView) GetUnknownAttempts() int32 {
 	return 0
 }
 
+func (x *ExecutionView) GetBackfill() string {
+	if x != nil {
+		return x.Backfill
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
 func (x *ExecutionView) GetWorker() string {
 	if x != nil {
 		return x.Worker
@@ -1787,7 +1972,7 @@ type Description_Running struct {
 
 func (x *Description_Running) Reset() {
 	*x = Description_Running{}
-	mi := &file_belfry_v1_command_proto_msgTypes[22]
+	mi := &file_belfry_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1984,7 @@ func (x *Description_Running) String() string {
 func (*Description_Running) ProtoMessage() {}
 
 func (x *Description_Running) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[22]
+	mi := &file_belfry_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1997,7 @@ func (x *Description_Running) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description_Running.ProtoReflect.Descriptor instead.
 func (*Description_Running) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{15, 0}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{17, 0}
 }
 
 func (x *Description_Running) GetExecutionId() string {
@@ -1854,7 +2039,7 @@ var File_belfry_v1_command_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x17belfry/v1/command.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\x1a\x13belfry/v1/job.proto\x1a\x15belfry/v1/queue.proto\"\xf7\x04\n" +
+	"\x17belfry/v1/command.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\x1a\x13belfry/v1/job.proto\x1a\x15belfry/v1/queue.proto\"\xf3\x05\n" +
 	"\aCommand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\x12\x15\n" +
@@ -1868,7 +2053,9 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\tset_edges\x18\x14 \x01(\v2\x13.belfry.v1.SetEdgesH\x00R\bsetEdges\x12+\n" +
 	"\x06attach\x18\x15 \x01(\v2\x11.belfry.v1.AttachH\x00R\x06attach\x12+\n" +
 	"\x06detach\x18\x16 \x01(\v2\x11.belfry.v1.DetachH\x00R\x06detach\x12+\n" +
-	"\x06notify\x18\x17 \x01(\v2\x11.belfry.v1.NotifyH\x00R\x06notify\x121\n" +
+	"\x06notify\x18\x17 \x01(\v2\x11.belfry.v1.NotifyH\x00R\x06notify\x124\n" +
+	"\bbackfill\x18\x0f \x01(\v2\x16.belfry.v1.AskBackfillH\x00R\bbackfill\x12D\n" +
+	"\x0fcancel_backfill\x18\x10 \x01(\v2\x19.belfry.v1.CancelBackfillH\x00R\x0ecancelBackfill\x121\n" +
 	"\bcomplete\x18\x1e \x01(\v2\x13.belfry.v1.CompleteH\x00R\bcomplete\x12.\n" +
 	"\arelease\x18\x1f \x01(\v2\x12.belfry.v1.ReleaseH\x00R\areleaseB\b\n" +
 	"\x06action\"\x88\x02\n" +
@@ -1897,7 +2084,15 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\x06Resume\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x19\n" +
 	"\bcatch_up\x18\x02 \x01(\bR\acatchUp\"\t\n" +
-	"\aTrigger\"\xff\x03\n" +
+	"\aTrigger\"\x85\x01\n" +
+	"\vAskBackfill\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x03R\x02to\x12 \n" +
+	"\vconcurrency\x18\x03 \x01(\x05R\vconcurrency\x12\x17\n" +
+	"\anew_key\x18\x04 \x01(\bR\x06newKey\x12\x17\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\" \n" +
+	"\x0eCancelBackfill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xb2\x04\n" +
 	"\x06Answer\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\"\n" +
@@ -1906,7 +2101,8 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\adeleted\x18\x04 \x01(\v2\x12.belfry.v1.DeletedH\x00R\adeleted\x12.\n" +
 	"\arefusal\x18\x05 \x01(\v2\x12.belfry.v1.RefusalH\x00R\arefusal\x12(\n" +
 	"\x05taken\x18# \x01(\v2\x10.belfry.v1.TakenH\x00R\x05taken\x12%\n" +
-	"\x04done\x18$ \x01(\v2\x0f.belfry.v1.DoneH\x00R\x04done\x12(\n" +
+	"\x04done\x18$ \x01(\v2\x0f.belfry.v1.DoneH\x00R\x04done\x121\n" +
+	"\bbackfill\x18\x1e \x01(\v2\x13.belfry.v1.BackfillH\x00R\bbackfill\x12(\n" +
 	"\x05grant\x182 \x01(\v2\x10.belfry.v1.GrantH\x00R\x05grant\x125\n" +
 	"\n" +
 	"lease_held\x183 \x01(\v2\x14.belfry.v1.LeaseHeldH\x00R\tleaseHeld\x125\n" +
@@ -1981,7 +2177,7 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"executions\x18\x01 \x03(\v2\x18.belfry.v1.ExecutionViewR\n" +
 	"executions\x12$\n" +
 	"\x04next\x18\x02 \x01(\v2\x10.belfry.v1.PlaceR\x04next\x12,\n" +
-	"\arefusal\x18\x03 \x01(\v2\x12.belfry.v1.RefusalR\arefusal\"\xd1\x04\n" +
+	"\arefusal\x18\x03 \x01(\v2\x12.belfry.v1.RefusalR\arefusal\"\xff\x04\n" +
 	"\rExecutionView\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12#\n" +
@@ -2004,7 +2200,9 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\x0f \x01(\tR\tlastError\x12\x13\n" +
 	"\x05as_of\x18\x10 \x01(\x03R\x04asOf\x12)\n" +
-	"\x10unknown_attempts\x18\x11 \x01(\x05R\x0funknownAttempts\x12\x16\n" +
+	"\x10unknown_attempts\x18\x11 \x01(\x05R\x0funknownAttempts\x12\x1a\n" +
+	"\bbackfill\x18\x1e \x01(\tR\bbackfill\x12\x10\n" +
+	"\x03key\x18\x1f \x01(\tR\x03key\x12\x16\n" +
 	"\x06worker\x182 \x01(\tR\x06worker\x12(\n" +
 	"\x10lease_expires_at\x183 \x01(\x03R\x0eleaseExpiresAtB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
 
@@ -2021,7 +2219,7 @@ func file_belfry_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_belfry_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_belfry_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_belfry_v1_command_proto_goTypes = []any{
 	(Register_Mode)(0),          // 0: belfry.v1.Register.Mode
 	(Refusal_Code)(0),           // 1: belfry.v1.Refusal.Code
@@ -2032,37 +2230,40 @@ var file_belfry_v1_command_proto_goTypes = []any{
 	(*Pause)(nil),               // 6: belfry.v1.Pause
 	(*Resume)(nil),              // 7: belfry.v1.Resume
 	(*Trigger)(nil),             // 8: belfry.v1.Trigger
-	(*Answer)(nil),              // 9: belfry.v1.Answer
-	(*Job)(nil),                 // 10: belfry.v1.Job
-	(*Execution)(nil),           // 11: belfry.v1.Execution
-	(*Deleted)(nil),             // 12: belfry.v1.Deleted
-	(*Refusal)(nil),             // 13: belfry.v1.Refusal
-	(*Commands)(nil),            // 14: belfry.v1.Commands
-	(*Answers)(nil),             // 15: belfry.v1.Answers
-	(*Describe)(nil),            // 16: belfry.v1.Describe
-	(*Description)(nil),         // 17: belfry.v1.Description
-	(*GetJob)(nil),              // 18: belfry.v1.GetJob
-	(*ListExecutions)(nil),      // 19: belfry.v1.ListExecutions
-	(*Place)(nil),               // 20: belfry.v1.Place
-	(*ExecutionList)(nil),       // 21: belfry.v1.ExecutionList
-	(*ExecutionView)(nil),       // 22: belfry.v1.ExecutionView
-	nil,                         // 23: belfry.v1.Delete.WithoutEntry
-	(*Description_Running)(nil), // 24: belfry.v1.Description.Running
-	nil,                         // 25: belfry.v1.Description.DependentsEntry
-	(*SetEdges)(nil),            // 26: belfry.v1.SetEdges
-	(*Attach)(nil),              // 27: belfry.v1.Attach
-	(*Detach)(nil),              // 28: belfry.v1.Detach
-	(*Notify)(nil),              // 29: belfry.v1.Notify
-	(*Complete)(nil),            // 30: belfry.v1.Complete
-	(*Release)(nil),             // 31: belfry.v1.Release
-	(*JobSpec)(nil),             // 32: belfry.v1.JobSpec
-	(*Taken)(nil),               // 33: belfry.v1.Taken
-	(*Done)(nil),                // 34: belfry.v1.Done
-	(*Grant)(nil),               // 35: belfry.v1.Grant
-	(*LeaseHeld)(nil),           // 36: belfry.v1.LeaseHeld
-	(*LeaseOver)(nil),           // 37: belfry.v1.LeaseOver
-	(*JobState)(nil),            // 38: belfry.v1.JobState
-	(*SlotRange)(nil),           // 39: belfry.v1.SlotRange
+	(*AskBackfill)(nil),         // 9: belfry.v1.AskBackfill
+	(*CancelBackfill)(nil),      // 10: belfry.v1.CancelBackfill
+	(*Answer)(nil),              // 11: belfry.v1.Answer
+	(*Job)(nil),                 // 12: belfry.v1.Job
+	(*Execution)(nil),           // 13: belfry.v1.Execution
+	(*Deleted)(nil),             // 14: belfry.v1.Deleted
+	(*Refusal)(nil),             // 15: belfry.v1.Refusal
+	(*Commands)(nil),            // 16: belfry.v1.Commands
+	(*Answers)(nil),             // 17: belfry.v1.Answers
+	(*Describe)(nil),            // 18: belfry.v1.Describe
+	(*Description)(nil),         // 19: belfry.v1.Description
+	(*GetJob)(nil),              // 20: belfry.v1.GetJob
+	(*ListExecutions)(nil),      // 21: belfry.v1.ListExecutions
+	(*Place)(nil),               // 22: belfry.v1.Place
+	(*ExecutionList)(nil),       // 23: belfry.v1.ExecutionList
+	(*ExecutionView)(nil),       // 24: belfry.v1.ExecutionView
+	nil,                         // 25: belfry.v1.Delete.WithoutEntry
+	(*Description_Running)(nil), // 26: belfry.v1.Description.Running
+	nil,                         // 27: belfry.v1.Description.DependentsEntry
+	(*SetEdges)(nil),            // 28: belfry.v1.SetEdges
+	(*Attach)(nil),              // 29: belfry.v1.Attach
+	(*Detach)(nil),              // 30: belfry.v1.Detach
+	(*Notify)(nil),              // 31: belfry.v1.Notify
+	(*Complete)(nil),            // 32: belfry.v1.Complete
+	(*Release)(nil),             // 33: belfry.v1.Release
+	(*JobSpec)(nil),             // 34: belfry.v1.JobSpec
+	(*Taken)(nil),               // 35: belfry.v1.Taken
+	(*Done)(nil),                // 36: belfry.v1.Done
+	(*Backfill)(nil),            // 37: belfry.v1.Backfill
+	(*Grant)(nil),               // 38: belfry.v1.Grant
+	(*LeaseHeld)(nil),           // 39: belfry.v1.LeaseHeld
+	(*LeaseOver)(nil),           // 40: belfry.v1.LeaseOver
+	(*JobState)(nil),            // 41: belfry.v1.JobState
+	(*SlotRange)(nil),           // 42: belfry.v1.SlotRange
 }
 var file_belfry_v1_command_proto_depIdxs = []int32{
 	3,  // 0: belfry.v1.Command.register:type_name -> belfry.v1.Register
@@ -2070,42 +2271,45 @@ var file_belfry_v1_command_proto_depIdxs = []int32{
 	6,  // 2: belfry.v1.Command.pause:type_name -> belfry.v1.Pause
 	7,  // 3: belfry.v1.Command.resume:type_name -> belfry.v1.Resume
 	8,  // 4: belfry.v1.Command.trigger:type_name -> belfry.v1.Trigger
-	26, // 5: belfry.v1.Command.set_edges:type_name -> belfry.v1.SetEdges
-	27, // 6: belfry.v1.Command.attach:type_name -> belfry.v1.Attach
-	28, // 7: belfry.v1.Command.detach:type_name -> belfry.v1.Detach
-	29, // 8: belfry.v1.Command.notify:type_name -> belfry.v1.Notify
-	30, // 9: belfry.v1.Command.complete:type_name -> belfry.v1.Complete
-	31, // 10: belfry.v1.Command.release:type_name -> belfry.v1.Release
-	32, // 11: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
-	0,  // 12: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
-	4,  // 13: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
-	23, // 14: belfry.v1.Delete.without:type_name -> belfry.v1.Delete.WithoutEntry
-	10, // 15: belfry.v1.Answer.job:type_name -> belfry.v1.Job
-	11, // 16: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
-	12, // 17: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
-	13, // 18: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
-	33, // 19: belfry.v1.Answer.taken:type_name -> belfry.v1.Taken
-	34, // 20: belfry.v1.Answer.done:type_name -> belfry.v1.Done
-	35, // 21: belfry.v1.Answer.grant:type_name -> belfry.v1.Grant
-	36, // 22: belfry.v1.Answer.lease_held:type_name -> belfry.v1.LeaseHeld
-	37, // 23: belfry.v1.Answer.lease_over:type_name -> belfry.v1.LeaseOver
-	32, // 24: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
-	38, // 25: belfry.v1.Job.state:type_name -> belfry.v1.JobState
-	1,  // 26: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
-	2,  // 27: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
-	9,  // 28: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
-	24, // 29: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
-	25, // 30: belfry.v1.Description.dependents:type_name -> belfry.v1.Description.DependentsEntry
-	20, // 31: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
-	22, // 32: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
-	20, // 33: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
-	13, // 34: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
-	39, // 35: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	28, // 5: belfry.v1.Command.set_edges:type_name -> belfry.v1.SetEdges
+	29, // 6: belfry.v1.Command.attach:type_name -> belfry.v1.Attach
+	30, // 7: belfry.v1.Command.detach:type_name -> belfry.v1.Detach
+	31, // 8: belfry.v1.Command.notify:type_name -> belfry.v1.Notify
+	9,  // 9: belfry.v1.Command.backfill:type_name -> belfry.v1.AskBackfill
+	10, // 10: belfry.v1.Command.cancel_backfill:type_name -> belfry.v1.CancelBackfill
+	32, // 11: belfry.v1.Command.complete:type_name -> belfry.v1.Complete
+	33, // 12: belfry.v1.Command.release:type_name -> belfry.v1.Release
+	34, // 13: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
+	0,  // 14: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
+	4,  // 15: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
+	25, // 16: belfry.v1.Delete.without:type_name -> belfry.v1.Delete.WithoutEntry
+	12, // 17: belfry.v1.Answer.job:type_name -> belfry.v1.Job
+	13, // 18: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
+	14, // 19: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
+	15, // 20: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
+	35, // 21: belfry.v1.Answer.taken:type_name -> belfry.v1.Taken
+	36, // 22: belfry.v1.Answer.done:type_name -> belfry.v1.Done
+	37, // 23: belfry.v1.Answer.backfill:type_name -> belfry.v1.Backfill
+	38, // 24: belfry.v1.Answer.grant:type_name -> belfry.v1.Grant
+	39, // 25: belfry.v1.Answer.lease_held:type_name -> belfry.v1.LeaseHeld
+	40, // 26: belfry.v1.Answer.lease_over:type_name -> belfry.v1.LeaseOver
+	34, // 27: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
+	41, // 28: belfry.v1.Job.state:type_name -> belfry.v1.JobState
+	1,  // 29: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
+	2,  // 30: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
+	11, // 31: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
+	26, // 32: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
+	27, // 33: belfry.v1.Description.dependents:type_name -> belfry.v1.Description.DependentsEntry
+	22, // 34: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
+	24, // 35: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
+	22, // 36: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
+	15, // 37: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
+	42, // 38: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_command_proto_init() }
@@ -2126,16 +2330,19 @@ func file_belfry_v1_command_proto_init() {
 		(*Command_Attach)(nil),
 		(*Command_Detach)(nil),
 		(*Command_Notify)(nil),
+		(*Command_Backfill)(nil),
+		(*Command_CancelBackfill)(nil),
 		(*Command_Complete)(nil),
 		(*Command_Release)(nil),
 	}
-	file_belfry_v1_command_proto_msgTypes[7].OneofWrappers = []any{
+	file_belfry_v1_command_proto_msgTypes[9].OneofWrappers = []any{
 		(*Answer_Job)(nil),
 		(*Answer_Execution)(nil),
 		(*Answer_Deleted)(nil),
 		(*Answer_Refusal)(nil),
 		(*Answer_Taken)(nil),
 		(*Answer_Done)(nil),
+		(*Answer_Backfill)(nil),
 		(*Answer_Grant)(nil),
 		(*Answer_LeaseHeld)(nil),
 		(*Answer_LeaseOver)(nil),
@@ -2146,7 +2353,7 @@ func file_belfry_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_command_proto_rawDesc), len(file_belfry_v1_command_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -993,6 +993,7 @@ type Event struct {
 	LatenessMs    int64                  `protobuf:"varint,7,opt,name=lateness_ms,json=latenessMs,proto3" json:"lateness_ms,omitempty"` // first sent minus due
 	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	CatchUp       bool                   `protobuf:"varint,9,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"` // a slot missed in an outage, run afterwards
+	Backfill      string                 `protobuf:"bytes,30,opt,name=backfill,proto3" json:"backfill,omitempty"`              // id of the backfill that it is about
 	Host          string                 `protobuf:"bytes,45,opt,name=host,proto3" json:"host,omitempty"`                      // whose circuit changed
 	Worker        string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`                  // outside worker whose lease it is about
 	unknownFields protoimpl.UnknownFields
@@ -1090,6 +1091,13 @@ func (x *Event) GetCatchUp() bool {
 		return x.CatchUp
 	}
 	return false
+}
+
+func (x *Event) GetBackfill() string {
+	if x != nil {
+		return x.Backfill
+	}
+	return ""
 }
 
 func (x *Event) GetHost() string {
@@ -1202,7 +1210,7 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\x04Acks\x126\n" +
 	"\n" +
 	"deliveries\x18\x01 \x03(\v2\x16.belfry.v1.DeliveryRefR\n" +
-	"deliveries\"\xa4\x02\n" +
+	"deliveries\"\xc0\x02\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12!\n" +
@@ -1213,7 +1221,8 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\vlateness_ms\x18\a \x01(\x03R\n" +
 	"latenessMs\x12\x16\n" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x19\n" +
-	"\bcatch_up\x18\t \x01(\bR\acatchUp\x12\x12\n" +
+	"\bcatch_up\x18\t \x01(\bR\acatchUp\x12\x1a\n" +
+	"\bbackfill\x18\x1e \x01(\tR\bbackfill\x12\x12\n" +
 	"\x04host\x18- \x01(\tR\x04host\x12\x16\n" +
 	"\x06worker\x182 \x01(\tR\x06workerB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
 

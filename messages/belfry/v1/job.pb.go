@@ -126,6 +126,7 @@ type InFlight_Kind int32
 const (
 	InFlight_KIND_UNSPECIFIED InFlight_Kind = 0 // scheduled
 	InFlight_KIND_MANUAL      InFlight_Kind = 1
+	InFlight_KIND_BACKFILL    InFlight_Kind = 3
 	InFlight_KIND_DEPENDENT   InFlight_Kind = 4 // its upstreams succeeded
 )
 
@@ -134,11 +135,13 @@ var (
 	InFlight_Kind_name = map[int32]string{
 		0: "KIND_UNSPECIFIED",
 		1: "KIND_MANUAL",
+		3: "KIND_BACKFILL",
 		4: "KIND_DEPENDENT",
 	}
 	InFlight_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"KIND_MANUAL":      1,
+		"KIND_BACKFILL":    3,
 		"KIND_DEPENDENT":   4,
 	}
 )
@@ -1122,6 +1125,7 @@ type JobState struct {
 	Cancelled     int64                  `protobuf:"varint,19,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	Format        int32                  `protobuf:"varint,20,opt,name=format,proto3" json:"format,omitempty"`                           // that the row is written in; 0: the first
 	Dependents    int32                  `protobuf:"varint,30,opt,name=dependents,proto3" json:"dependents,omitempty"`                   // jobs that depend on it
+	Backfills     []*Backfill            `protobuf:"bytes,25,rep,name=backfills,proto3" json:"backfills,omitempty"`                      // in the order in which they were asked for; a few of those that have ended are kept
 	RateFull      int64                  `protobuf:"varint,45,opt,name=rate_full,json=rateFull,proto3" json:"rate_full,omitempty"`       // when the bucket of its rate limit is full again
 	RunsBefore    int64                  `protobuf:"varint,50,opt,name=runs_before,json=runsBefore,proto3" json:"runs_before,omitempty"` // max_runs: slots given before runs_since, by earlier definitions
 	RunsSince     int64                  `protobuf:"varint,51,opt,name=runs_since,json=runsSince,proto3" json:"runs_since,omitempty"`    // instant from which on the present schedule's slots count
@@ -1300,6 +1304,13 @@ func (x *JobState) GetDependents() int32 {
 	return 0
 }
 
+func (x *JobState) GetBackfills() []*Backfill {
+	if x != nil {
+		return x.Backfills
+	}
+	return nil
+}
+
 func (x *JobState) GetRateFull() int64 {
 	if x != nil {
 		return x.RateFull
@@ -1343,9 +1354,11 @@ type InFlight struct {
 	ArmedAt         int64                  `protobuf:"varint,10,opt,name=armed_at,json=armedAt,proto3" json:"armed_at,omitempty"`
 	UnknownAttempts int32                  `protobuf:"varint,11,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"` // how many attempts ended without an answer
 	CatchUp         bool                   `protobuf:"varint,12,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`                         // a slot missed in an outage, run afterwards
-	Hash            string                 `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`                                               // of the command that asked for it; with the slot it makes the id of a manual one
+	Hash            string                 `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`                                               // of the command that asked for it; with the slot it makes the id of one that is not scheduled
 	Run             *Run                   `protobuf:"bytes,25,opt,name=run,proto3" json:"run,omitempty"`                                                 // absent: it is the first of its own
 	Again           bool                   `protobuf:"varint,26,opt,name=again,proto3" json:"again,omitempty"`                                            // its dependents were told an outcome of this run before
+	Backfill        int64                  `protobuf:"varint,18,opt,name=backfill,proto3" json:"backfill,omitempty"`                                      // number of the backfill that it belongs to; 0: none
+	NewKey          bool                   `protobuf:"varint,19,opt,name=new_key,json=newKey,proto3" json:"new_key,omitempty"`                            // of a backfill: not the slot's own key
 	Lease           *Lease                 `protobuf:"bytes,20,opt,name=lease,proto3" json:"lease,omitempty"`                                             // of the outside worker that has the current attempt; absent: none has
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1482,6 +1495,20 @@ func (x *InFlight) GetRun() *Run {
 func (x *InFlight) GetAgain() bool {
 	if x != nil {
 		return x.Again
+	}
+	return false
+}
+
+func (x *InFlight) GetBackfill() int64 {
+	if x != nil {
+		return x.Backfill
+	}
+	return 0
+}
+
+func (x *InFlight) GetNewKey() bool {
+	if x != nil {
+		return x.NewKey
 	}
 	return false
 }
@@ -1700,6 +1727,171 @@ func (x *CatchUpRun) GetTo() int64 {
 	return 0
 }
 
+// Backfill is a range of slots, [from, to), that somebody asked to run again.
+type Backfill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`          // hash of the command that asked for it
+	Number        int64                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // drawn from the partition
+	From          int64                  `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	To            int64                  `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
+	Next          int64                  `protobuf:"varint,5,opt,name=next,proto3" json:"next,omitempty"`                   // the next slot to arm; 0: none is left
+	Total         int64                  `protobuf:"varint,6,opt,name=total,proto3" json:"total,omitempty"`                 // how many slots there are
+	Concurrency   int32                  `protobuf:"varint,7,opt,name=concurrency,proto3" json:"concurrency,omitempty"`     // how many of its executions may be unfinished at once
+	Revision      int64                  `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`           // the spec that it runs with
+	NewKey        bool                   `protobuf:"varint,9,opt,name=new_key,json=newKey,proto3" json:"new_key,omitempty"` // its executions have keys of their own
+	AskedAt       int64                  `protobuf:"varint,10,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
+	EndedAt       int64                  `protobuf:"varint,11,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"` // 0: it goes on
+	Succeeded     int64                  `protobuf:"varint,12,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	Failed        int64                  `protobuf:"varint,13,opt,name=failed,proto3" json:"failed,omitempty"`
+	Cancelled     int64                  `protobuf:"varint,14,opt,name=cancelled,proto3" json:"cancelled,omitempty"` // slots that did not run
+	Reason        string                 `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`        // why it was cancelled
+	Last          int64                  `protobuf:"varint,16,opt,name=last,proto3" json:"last,omitempty"`           // its last slot
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Backfill) Reset() {
+	*x = Backfill{}
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Backfill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Backfill) ProtoMessage() {}
+
+func (x *Backfill) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
+func (*Backfill) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Backfill) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Backfill) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Backfill) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Backfill) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *Backfill) GetNext() int64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *Backfill) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Backfill) GetConcurrency() int32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *Backfill) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Backfill) GetNewKey() bool {
+	if x != nil {
+		return x.NewKey
+	}
+	return false
+}
+
+func (x *Backfill) GetAskedAt() int64 {
+	if x != nil {
+		return x.AskedAt
+	}
+	return 0
+}
+
+func (x *Backfill) GetEndedAt() int64 {
+	if x != nil {
+		return x.EndedAt
+	}
+	return 0
+}
+
+func (x *Backfill) GetSucceeded() int64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *Backfill) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Backfill) GetCancelled() int64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *Backfill) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Backfill) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 type LastExecution struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ExecutionId   string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
@@ -1712,7 +1904,7 @@ type LastExecution struct {
 
 func (x *LastExecution) Reset() {
 	*x = LastExecution{}
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1916,7 @@ func (x *LastExecution) String() string {
 func (*LastExecution) ProtoMessage() {}
 
 func (x *LastExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1929,7 @@ func (x *LastExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastExecution.ProtoReflect.Descriptor instead.
 func (*LastExecution) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LastExecution) GetExecutionId() string {
@@ -1781,7 +1973,7 @@ type CommandMark struct {
 
 func (x *CommandMark) Reset() {
 	*x = CommandMark{}
-	mi := &file_belfry_v1_job_proto_msgTypes[17]
+	mi := &file_belfry_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +1985,7 @@ func (x *CommandMark) String() string {
 func (*CommandMark) ProtoMessage() {}
 
 func (x *CommandMark) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[17]
+	mi := &file_belfry_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +1998,7 @@ func (x *CommandMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandMark.ProtoReflect.Descriptor instead.
 func (*CommandMark) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CommandMark) GetId() string {
@@ -1841,7 +2033,7 @@ type RememberedCommand struct {
 
 func (x *RememberedCommand) Reset() {
 	*x = RememberedCommand{}
-	mi := &file_belfry_v1_job_proto_msgTypes[18]
+	mi := &file_belfry_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2045,7 @@ func (x *RememberedCommand) String() string {
 func (*RememberedCommand) ProtoMessage() {}
 
 func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[18]
+	mi := &file_belfry_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2058,7 @@ func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberedCommand.ProtoReflect.Descriptor instead.
 func (*RememberedCommand) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RememberedCommand) GetMark() *CommandMark {
@@ -1905,7 +2097,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_belfry_v1_job_proto_msgTypes[19]
+	mi := &file_belfry_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2109,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[19]
+	mi := &file_belfry_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2122,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeadLetter) GetExecutionId() string {
@@ -2032,19 +2224,21 @@ type Record struct {
 	Generation      int64                  `protobuf:"varint,10,opt,name=generation,proto3" json:"generation,omitempty"`
 	Revision        int64                  `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
 	Range           *SlotRange             `protobuf:"bytes,12,opt,name=range,proto3" json:"range,omitempty"`     // summary of a range of slots
-	Trigger         string                 `protobuf:"bytes,13,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up, dependency
+	Trigger         string                 `protobuf:"bytes,13,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up, backfill, dependency
 	UnknownAttempts int32                  `protobuf:"varint,14,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"`
-	Output          string                 `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"`   // the first bytes of the answer
-	Outcome         string                 `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"` // summary: of the only attempt, whose line this is as well; "" when attempts have lines of their own
-	Worker          string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`   // outside worker that had the attempt
-	Lease           string                 `protobuf:"bytes,51,opt,name=lease,proto3" json:"lease,omitempty"`     // under which the attempt was completed: a repeat is known by it
+	Output          string                 `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"`     // the first bytes of the answer
+	Outcome         string                 `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"`   // summary: of the only attempt, whose line this is as well; "" when attempts have lines of their own
+	Backfill        string                 `protobuf:"bytes,30,opt,name=backfill,proto3" json:"backfill,omitempty"` // id of the backfill that it belongs to
+	Key             string                 `protobuf:"bytes,31,opt,name=key,proto3" json:"key,omitempty"`           // idempotency key, when it is not the execution's id
+	Worker          string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`     // outside worker that had the attempt
+	Lease           string                 `protobuf:"bytes,51,opt,name=lease,proto3" json:"lease,omitempty"`       // under which the attempt was completed: a repeat is known by it
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_belfry_v1_job_proto_msgTypes[20]
+	mi := &file_belfry_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2250,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[20]
+	mi := &file_belfry_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2263,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{20}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Record) GetStatus() string {
@@ -2184,6 +2378,20 @@ func (x *Record) GetOutcome() string {
 	return ""
 }
 
+func (x *Record) GetBackfill() string {
+	if x != nil {
+		return x.Backfill
+	}
+	return ""
+}
+
+func (x *Record) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
 func (x *Record) GetWorker() string {
 	if x != nil {
 		return x.Worker
@@ -2211,7 +2419,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_belfry_v1_job_proto_msgTypes[21]
+	mi := &file_belfry_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2431,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[21]
+	mi := &file_belfry_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2444,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Cluster) GetId() string {
@@ -2369,7 +2577,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\rPOLICY_LATEST\x10\x01\x12\x0e\n" +
 	"\n" +
 	"POLICY_ALL\x10\x02\x12\x0f\n" +
-	"\vPOLICY_NONE\x10\x03\"\x9c\x06\n" +
+	"\vPOLICY_NONE\x10\x03\"\xcf\x06\n" +
 	"\bJobState\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -2398,13 +2606,14 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x06format\x18\x14 \x01(\x05R\x06format\x12\x1e\n" +
 	"\n" +
 	"dependents\x18\x1e \x01(\x05R\n" +
-	"dependents\x12\x1b\n" +
+	"dependents\x121\n" +
+	"\tbackfills\x18\x19 \x03(\v2\x13.belfry.v1.BackfillR\tbackfills\x12\x1b\n" +
 	"\trate_full\x18- \x01(\x03R\brateFull\x12\x1f\n" +
 	"\vruns_before\x182 \x01(\x03R\n" +
 	"runsBefore\x12\x1d\n" +
 	"\n" +
 	"runs_since\x183 \x01(\x03R\trunsSince\x12\x1b\n" +
-	"\tlast_slot\x184 \x01(\x03R\blastSlotJ\x04\b\f\x10\r\"\xb2\x04\n" +
+	"\tlast_slot\x184 \x01(\x03R\blastSlotJ\x04\b\f\x10\r\"\xfa\x04\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
@@ -2422,11 +2631,14 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\bcatch_up\x18\f \x01(\bR\acatchUp\x12\x12\n" +
 	"\x04hash\x18\r \x01(\tR\x04hash\x12 \n" +
 	"\x03run\x18\x19 \x01(\v2\x0e.belfry.v1.RunR\x03run\x12\x14\n" +
-	"\x05again\x18\x1a \x01(\bR\x05again\x12&\n" +
-	"\x05lease\x18\x14 \x01(\v2\x10.belfry.v1.LeaseR\x05lease\"A\n" +
+	"\x05again\x18\x1a \x01(\bR\x05again\x12\x1a\n" +
+	"\bbackfill\x18\x12 \x01(\x03R\bbackfill\x12\x17\n" +
+	"\anew_key\x18\x13 \x01(\bR\x06newKey\x12&\n" +
+	"\x05lease\x18\x14 \x01(\v2\x10.belfry.v1.LeaseR\x05lease\"T\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vKIND_MANUAL\x10\x01\x12\x12\n" +
+	"\vKIND_MANUAL\x10\x01\x12\x11\n" +
+	"\rKIND_BACKFILL\x10\x03\x12\x12\n" +
 	"\x0eKIND_DEPENDENT\x10\x04\"\x8d\x01\n" +
 	"\x05Lease\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x14\n" +
@@ -2445,7 +2657,25 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"CatchUpRun\x12\x12\n" +
 	"\x04next\x18\x01 \x01(\x03R\x04next\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x03R\x02to\"\x90\x01\n" +
+	"\x02to\x18\x02 \x01(\x03R\x02to\"\x8d\x03\n" +
+	"\bBackfill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\x03R\x02to\x12\x12\n" +
+	"\x04next\x18\x05 \x01(\x03R\x04next\x12\x14\n" +
+	"\x05total\x18\x06 \x01(\x03R\x05total\x12 \n" +
+	"\vconcurrency\x18\a \x01(\x05R\vconcurrency\x12\x1a\n" +
+	"\brevision\x18\b \x01(\x03R\brevision\x12\x17\n" +
+	"\anew_key\x18\t \x01(\bR\x06newKey\x12\x19\n" +
+	"\basked_at\x18\n" +
+	" \x01(\x03R\aaskedAt\x12\x19\n" +
+	"\bended_at\x18\v \x01(\x03R\aendedAt\x12\x1c\n" +
+	"\tsucceeded\x18\f \x01(\x03R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\r \x01(\x03R\x06failed\x12\x1c\n" +
+	"\tcancelled\x18\x0e \x01(\x03R\tcancelled\x12\x16\n" +
+	"\x06reason\x18\x0f \x01(\tR\x06reason\x12\x12\n" +
+	"\x04last\x18\x10 \x01(\x03R\x04last\"\x90\x01\n" +
 	"\rLastExecution\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12#\n" +
 	"\rscheduled_for\x18\x02 \x01(\x03R\fscheduledFor\x12\x16\n" +
@@ -2475,7 +2705,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x06reason\x18\n" +
 	" \x01(\tR\x06reason\x12&\n" +
 	"\x04spec\x18\v \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\x12 \n" +
-	"\x03run\x18# \x01(\v2\x0e.belfry.v1.RunR\x03run\"\xf8\x03\n" +
+	"\x03run\x18# \x01(\v2\x0e.belfry.v1.RunR\x03run\"\xa6\x04\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
@@ -2497,7 +2727,9 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\atrigger\x18\r \x01(\tR\atrigger\x12)\n" +
 	"\x10unknown_attempts\x18\x0e \x01(\x05R\x0funknownAttempts\x12\x16\n" +
 	"\x06output\x18\x0f \x01(\tR\x06output\x12\x18\n" +
-	"\aoutcome\x18\x10 \x01(\tR\aoutcome\x12\x16\n" +
+	"\aoutcome\x18\x10 \x01(\tR\aoutcome\x12\x1a\n" +
+	"\bbackfill\x18\x1e \x01(\tR\bbackfill\x12\x10\n" +
+	"\x03key\x18\x1f \x01(\tR\x03key\x12\x16\n" +
 	"\x06worker\x182 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05lease\x183 \x01(\tR\x05lease\"e\n" +
 	"\aCluster\x12\x0e\n" +
@@ -2524,7 +2756,7 @@ func file_belfry_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_belfry_v1_job_proto_goTypes = []any{
 	(OpenCircuit)(0),          // 0: belfry.v1.OpenCircuit
 	(CatchUp_Policy)(0),       // 1: belfry.v1.CatchUp.Policy
@@ -2545,20 +2777,21 @@ var file_belfry_v1_job_proto_goTypes = []any{
 	(*Lease)(nil),             // 16: belfry.v1.Lease
 	(*SlotRange)(nil),         // 17: belfry.v1.SlotRange
 	(*CatchUpRun)(nil),        // 18: belfry.v1.CatchUpRun
-	(*LastExecution)(nil),     // 19: belfry.v1.LastExecution
-	(*CommandMark)(nil),       // 20: belfry.v1.CommandMark
-	(*RememberedCommand)(nil), // 21: belfry.v1.RememberedCommand
-	(*DeadLetter)(nil),        // 22: belfry.v1.DeadLetter
-	(*Record)(nil),            // 23: belfry.v1.Record
-	(*Cluster)(nil),           // 24: belfry.v1.Cluster
-	nil,                       // 25: belfry.v1.JobSpec.LabelsEntry
-	nil,                       // 26: belfry.v1.NATSTarget.HeadersEntry
-	nil,                       // 27: belfry.v1.KafkaTarget.HeadersEntry
-	nil,                       // 28: belfry.v1.HTTPTarget.HeadersEntry
-	(*Run)(nil),               // 29: belfry.v1.Run
+	(*Backfill)(nil),          // 19: belfry.v1.Backfill
+	(*LastExecution)(nil),     // 20: belfry.v1.LastExecution
+	(*CommandMark)(nil),       // 21: belfry.v1.CommandMark
+	(*RememberedCommand)(nil), // 22: belfry.v1.RememberedCommand
+	(*DeadLetter)(nil),        // 23: belfry.v1.DeadLetter
+	(*Record)(nil),            // 24: belfry.v1.Record
+	(*Cluster)(nil),           // 25: belfry.v1.Cluster
+	nil,                       // 26: belfry.v1.JobSpec.LabelsEntry
+	nil,                       // 27: belfry.v1.NATSTarget.HeadersEntry
+	nil,                       // 28: belfry.v1.KafkaTarget.HeadersEntry
+	nil,                       // 29: belfry.v1.HTTPTarget.HeadersEntry
+	(*Run)(nil),               // 30: belfry.v1.Run
 }
 var file_belfry_v1_job_proto_depIdxs = []int32{
-	25, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
+	26, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
 	5,  // 1: belfry.v1.JobSpec.timing:type_name -> belfry.v1.Timing
 	6,  // 2: belfry.v1.JobSpec.target:type_name -> belfry.v1.Target
 	12, // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
@@ -2570,26 +2803,27 @@ var file_belfry_v1_job_proto_depIdxs = []int32{
 	8,  // 9: belfry.v1.Target.queue:type_name -> belfry.v1.QueueTarget
 	9,  // 10: belfry.v1.Target.nats:type_name -> belfry.v1.NATSTarget
 	10, // 11: belfry.v1.Target.kafka:type_name -> belfry.v1.KafkaTarget
-	26, // 12: belfry.v1.NATSTarget.headers:type_name -> belfry.v1.NATSTarget.HeadersEntry
-	27, // 13: belfry.v1.KafkaTarget.headers:type_name -> belfry.v1.KafkaTarget.HeadersEntry
-	28, // 14: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
+	27, // 12: belfry.v1.NATSTarget.headers:type_name -> belfry.v1.NATSTarget.HeadersEntry
+	28, // 13: belfry.v1.KafkaTarget.headers:type_name -> belfry.v1.KafkaTarget.HeadersEntry
+	29, // 14: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
 	1,  // 15: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
 	15, // 16: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
 	17, // 17: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
 	18, // 18: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
-	19, // 19: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
-	2,  // 20: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
-	29, // 21: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
-	16, // 22: belfry.v1.InFlight.lease:type_name -> belfry.v1.Lease
-	20, // 23: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	3,  // 24: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	29, // 25: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
-	17, // 26: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	20, // 19: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
+	19, // 20: belfry.v1.JobState.backfills:type_name -> belfry.v1.Backfill
+	2,  // 21: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
+	30, // 22: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
+	16, // 23: belfry.v1.InFlight.lease:type_name -> belfry.v1.Lease
+	21, // 24: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	3,  // 25: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	30, // 26: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
+	17, // 27: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }
@@ -2611,7 +2845,7 @@ func file_belfry_v1_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_job_proto_rawDesc), len(file_belfry_v1_job_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,115 @@
+package partition
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
+)
+
+// fill is a backfill that was acknowledged, as the simulations know it.
+type fill struct {
+	id, job   string
+	gen       int64
+	spec      *belfryv1.JobSpec // of its job when it was asked for
+	b         *belfryv1.Backfill
+	cancelled bool // perhaps
+}
+
+// backfillRandom asks for a range of up to forty slots.
+func (w *world) backfillRandom(id string, r *rand.Rand, ask func(*belfryv1.Command) *belfryv1.Answer) []*fill {
+	j := w.state.jobs[id]
+	if j == nil {
+		return nil
+	}
+	sp, err := j.decodeSpec()
+	if err != nil {
+		return nil
+	}
+	to := w.now.Add(-time.Duration(r.IntN(3600)) * time.Second)
+	step := time.Minute
+	if e := sp.GetTiming().GetExpr(); e == "@every 7s" || e == "@every 1s" {
+		step = time.Second
+	}
+	a := ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Backfill{Backfill: &belfryv1.AskBackfill{
+		From: to.Add(-time.Duration(1+r.IntN(40)) * step).UnixMilli(), To: to.UnixMilli(), Concurrency: int32(r.IntN(4)), NewKey: r.IntN(4) == 0,
+	}}})
+	if b := a.GetBackfill(); b != nil {
+		return []*fill{{id: b.GetId(), job: id, gen: j.gen, spec: sp, b: b}}
+	}
+	return nil
+}
+
+// cancelRandom cancels one of the backfills that were asked for.
+func (s *sim) cancelRandom() {
+	if len(s.fills) == 0 {
+		return
+	}
+	f := s.fills[s.r.IntN(len(s.fills))]
+	f.cancelled = true
+	s.ask(&belfryv1.Command{JobId: f.job, Action: &belfryv1.Command_CancelBackfill{CancelBackfill: &belfryv1.CancelBackfill{Id: f.id}}})
+}
+
+// verifyBackfills: every slot of a backfill, and none besides, was run once, and
+// the backfill has ended and says so. Of one that was cancelled, or whose job was
+// deleted, no slot was run twice.
+func (w *world) verifyBackfills(fills []*fill) {
+	ran := map[string]map[int64]map[string]bool{} // backfill, slot, execution
+	for _, h := range w.store.history {
+		r := new(belfryv1.Record)
+		if err := proto.Unmarshal(h.Record, r); err != nil {
+			w.t.Fatal(err)
+		}
+		ref, ok := job.ParseExecutionID(h.ExecutionID)
+		switch {
+		case h.Attempt != 0 || !ok || ref.Kind != job.Backfilled:
+			continue
+		case r.GetBackfill() == "" || r.GetTrigger() != "backfill":
+			w.t.Fatalf("%s is recorded without its backfill: %v", h.ExecutionID, r)
+		}
+		if ran[r.GetBackfill()] == nil {
+			ran[r.GetBackfill()] = map[int64]map[string]bool{}
+		}
+		slot := ran[r.GetBackfill()]
+		if slot[h.ScheduledFor] == nil {
+			slot[h.ScheduledFor] = map[string]bool{}
+		}
+		slot[h.ScheduledFor][h.ExecutionID] = true
+	}
+	for _, f := range fills {
+		w.verifyBackfill(f, ran[f.id])
+	}
+}
+
+func (w *world) verifyBackfill(f *fill, ran map[int64]map[string]bool) {
+	for slot, ids := range ran {
+		if len(ids) != 1 {
+			w.t.Fatalf("backfill %s ran the slot %s as %v", f.id, stamp(slot), ids)
+		}
+	}
+	sp := proto.Clone(f.spec).(*belfryv1.JobSpec)
+	sp.MaxRuns = 0 // it counts from the registration on: only where it ends matters here
+	want := slots(w.t, sp, job.Instant(f.b.GetFrom()-1), job.Instant(min(f.b.GetTo()-1, f.b.GetLast())))
+	if int64(len(want)) != f.b.GetTotal() {
+		w.t.Fatalf("backfill %s has %d slots, and says %d", f.id, len(want), f.b.GetTotal())
+	}
+	j := w.state.jobs[f.job]
+	if f.cancelled || j == nil || j.gen != f.gen || j.status == job.Deleted {
+		return
+	}
+	for _, at := range want {
+		if len(ran[at.UnixMilli()]) != 1 {
+			w.t.Fatalf("backfill %s of %s did not run the slot %s", f.id, f.job, at)
+		}
+	}
+	if len(ran) != len(want) {
+		w.t.Fatalf("backfill %s ran %d slots, and has %d", f.id, len(ran), len(want))
+	}
+	if b := j.backfill(f.id); b != nil && (!ended(b) || b.GetSucceeded()+b.GetFailed() != b.GetTotal()) {
+		w.t.Fatalf("backfill %s has not ended: %v", f.id, b)
+	}
+}
