@@ -85,9 +85,13 @@ func (c *call) action(req any) (*belfryv1.Command, error) {
 
 // checkReason bounds the text that is kept with a job's status.
 func checkReason(reason string) error {
+	return checkText(reason, maxReason)
+}
+
+func checkText(reason string, most int) error {
 	switch {
-	case len(reason) > maxReason:
-		return invalid("body.reason", "it has %d bytes, and at most %d are allowed", len(reason), maxReason)
+	case len(reason) > most:
+		return invalid("body.reason", "it has %d bytes, and at most %d are allowed", len(reason), most)
 	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl):
 		return invalid("body.reason", "it must be one line of text without control characters")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
 func TestPauseAndResume(t *testing.T) {
@@ -47,6 +48,35 @@ func TestTrigger(t *testing.T) {
 	b.do("POST", "/v1/jobs/a/trigger", `{}`).want(202)
 	b.do("POST", "/v1/jobs/a/trigger", `{"payload":1}`).refused("body.payload")
 	b.do("POST", "/v1/jobs/none/trigger", "").problem(api.CodeJobNotFound)
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.create(`"job_id":"a"`)
+	run := func() string {
+		return read[api.Triggered](b.do("POST", "/v1/jobs/a/trigger", "").want(202)).ExecutionID
+	}
+	waits := run()
+	if e := read[api.Cancelled](b.do("POST", "/v1/executions/"+waits+"/cancel", "").want(200)); e.ExecutionID != waits || e.JobID != "a" || e.Status != "cancelled" {
+		t.Errorf("one that waits: %+v", e)
+	}
+	runs := run()
+	b.owners.running = []*belfryv1.Description_Running{{ExecutionId: runs, Attempt: 1}}
+	if e := read[api.Cancelled](b.do("POST", "/v1/executions/"+runs+"/cancel", `{"reason":"wrong data"}`).want(202)); e.Status != "running" {
+		t.Errorf("one that runs: %+v", e)
+	}
+	if d := read[api.ExecutionDetail](b.do("GET", "/v1/executions/"+runs, "").want(200)); d.Status != "running" || d.Reason != "is being cancelled: wrong data" {
+		t.Errorf("while it is cancelled: %+v", d)
+	}
+	over := b.succeed(1, start)[0]
+	if p := b.do("POST", "/v1/executions/"+over+"/cancel", "").problem(api.CodeWrongState); !strings.Contains(p.Detail, "succeeded") {
+		t.Errorf("one that has ended: %s", p.Detail)
+	}
+	b.do("POST", "/v1/executions/"+waits[:len(waits)-2]+"9Z/cancel", "").problem(api.CodeNoExecution)
+	b.do("POST", "/v1/executions/nonsense/cancel", "").refused("path.id")
+	b.do("POST", "/v1/executions/"+runs+"/cancel", `{"reason":"`+strings.Repeat("x", 201)+`"}`).refused("body.reason")
+	b.do("POST", "/v1/executions/"+runs+"/cancel", `{"force":true}`).refused("body.force")
 }
 
 func TestPreview(t *testing.T) {

@@ -68,13 +68,6 @@ func TestBadJSON(t *testing.T) {
 func TestFieldsOfLaterVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for field, location := range map[string]string{
-		`"overlap":"skip"`: "body.overlap", `"overlap_queue":1`: "body.overlap_queue",
-	} {
-		if e := b.do("POST", "/v1/jobs", job_(field)).refused(location); !strings.Contains(e.Message, "not supported by this version") {
-			t.Errorf("%s: %s", field, e.Message)
-		}
-	}
 	for target, location := range map[string]string{
 		`{"nats":{}}`: "body.target.nats", `{"kafka":{}}`: "body.target.kafka",
 	} {

@@ -102,7 +102,6 @@ func syntaxError(body []byte, e *jsontext.SyntacticError) error {
 
 // later are names of the API that this version does not have.
 var later = map[string]bool{
-	"overlap": true, "overlap_queue": true,
 	"target.nats":  true,
 	"target.kafka": true, "target.key_lifetime": true, "target.http.signing_secret_ref": true, "key_lifetime": true,
 }

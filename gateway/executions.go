@@ -98,25 +98,29 @@ func (s *stored) listed() *listing.Job {
 
 // getExecution is GET /v1/executions/{id}.
 func (g *Gateway) getExecution(c *call) error {
-	id, err := c.pathID()
+	id, ref, err := c.executionID()
 	if err != nil {
 		return err
 	}
-	ref, ok := job.ParseExecutionID(id)
-	if !ok {
-		return invalid("path.id", "it is not the id of an execution: take one from GET /v1/jobs/{id}/executions")
+	out, err := g.execution(c.r.Context(), id, ref)
+	if err != nil {
+		return err
 	}
-	ctx := c.r.Context()
+	return c.answer(http.StatusOK, out)
+}
+
+// execution is an execution with its attempts.
+func (g *Gateway) execution(ctx context.Context, id string, ref job.ExecutionRef) (*api.ExecutionDetail, error) {
 	s, err := g.read(ctx, ref.JobID)
 	if err != nil {
-		return noSuchJob(err, ref.JobID)
+		return nil, noSuchJob(err, ref.JobID)
 	}
 	at := ref.At.UnixMilli()
 	rows, err := g.cfg.Store.Attempts(ctx, g.partition(ref.JobID), job.DayOfMillis(at), ref.JobID, at, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out := api.ExecutionDetail{Attempts: []api.Attempt{}}
+	out := &api.ExecutionDetail{Attempts: []api.Attempt{}}
 	for i := range rows {
 		if rows[i].Attempt == 0 {
 			out.Execution = viewExecution(listing.FromHistory(&rows[i]))
@@ -127,10 +131,23 @@ func (g *Gateway) getExecution(c *call) error {
 		}
 		out.Attempts = append(out.Attempts, viewAttempt(&rows[i]))
 	}
-	if out.ExecutionID == "" && !g.addLive(ctx, s, id, &out) {
-		return refuse(api.CodeNoExecution, "there is no execution %q: its slot is not armed yet, is part of a range that is listed under its last slot, or its history has expired", id)
+	if out.ExecutionID == "" && !g.addLive(ctx, s, id, out) {
+		return nil, refuse(api.CodeNoExecution, "there is no execution %q: its slot is not armed yet, is part of a range that is listed under its last slot, or its history has expired", id)
 	}
-	return c.answer(http.StatusOK, out)
+	return out, nil
+}
+
+// executionID is pathID, taken apart as the id of an execution.
+func (c *call) executionID() (string, job.ExecutionRef, error) {
+	id, err := c.pathID()
+	if err != nil {
+		return "", job.ExecutionRef{}, err
+	}
+	ref, ok := job.ParseExecutionID(id)
+	if !ok {
+		return "", ref, invalid("path.id", "it is not the id of an execution: take one from GET /v1/jobs/{id}/executions")
+	}
+	return id, ref, nil
 }
 
 // addLive fills in an execution that is not decided yet.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -156,6 +157,8 @@ func (o *owners) act(ctx context.Context, c *change, cmd *belfryv1.Command) *bel
 		return &belfryv1.Answer{Outcome: &belfryv1.Answer_Refusal{Refusal: &belfryv1.Refusal{
 			Code: belfryv1.Refusal_CODE_NOT_FOUND, Field: "backfill_id", Message: "the job has no such backfill",
 		}}}
+	case *belfryv1.Command_Cancel:
+		return o.cancel(c, j, a.Cancel)
 	case *belfryv1.Command_Trigger:
 		id := job.ManualID(j.GetJobId(), j.GetState().GetGeneration(), cmd.GetId(), o.now())
 		j.State.InFlight = append(j.State.InFlight, &belfryv1.InFlight{
@@ -192,6 +195,29 @@ func (o *owners) backfill(c *change, j *belfryv1.Job, command string, r *belfryv
 		o.put(c, j)
 	}
 	return &belfryv1.Answer{Outcome: &belfryv1.Answer_Backfill{Backfill: b}}
+}
+
+// cancel ends what waits; what runs is told to end.
+func (o *owners) cancel(c *change, j *belfryv1.Job, m *belfryv1.Cancel) *belfryv1.Answer {
+	status := string(job.Cancelled)
+	for _, r := range o.running {
+		if r.GetExecutionId() == m.GetExecutionId() {
+			status = string(job.Running)
+		}
+	}
+	i := slices.IndexFunc(j.State.InFlight, func(f *belfryv1.InFlight) bool {
+		return messages.ExecutionID(j.GetJobId(), j.GetState().GetGeneration(), f) == m.GetExecutionId()
+	})
+	if i < 0 {
+		return refusal(belfryv1.Refusal_CODE_NO_EXECUTION)
+	}
+	if status == string(job.Cancelled) {
+		j.State.InFlight = slices.Delete(j.State.InFlight, i, i+1)
+	} else {
+		j.State.InFlight[i].Cancel = m.GetReason()
+	}
+	o.put(c, j)
+	return &belfryv1.Answer{Outcome: &belfryv1.Answer_Execution{Execution: &belfryv1.Execution{ExecutionId: m.GetExecutionId(), Status: status}}}
 }
 
 func (o *owners) register(c *change, old *belfryv1.Job, jobID string, r *belfryv1.Register) *belfryv1.Answer {

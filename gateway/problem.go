@@ -230,6 +230,8 @@ func fromFailure(r *belfryv1.Refusal) *problem {
 		return refuse(api.CodeLeaseLost, "the lease is over (%s): nothing was changed. Stop the work, and claim again", orElse(r.GetMessage(), "it is not known"))
 	case belfryv1.Refusal_CODE_CANCELLED:
 		return refuse(api.CodeCancelled, "the execution was cancelled, and its lease is over: stop the work, and claim again")
+	case belfryv1.Refusal_CODE_NO_EXECUTION:
+		return refuse(api.CodeNoExecution, "%s", r.GetMessage())
 	case belfryv1.Refusal_CODE_STATE:
 		return refuse(api.CodeWrongState, "%s", orElse(r.GetMessage(), "the job's state does not allow it: read the job to see why"))
 	}

@@ -174,6 +174,7 @@ func fromRequest(req *api.JobRequest) (job.Spec, []job.Problem) {
 	if req.JobID != "" && slices.Contains(req.DependsOn, req.JobID) {
 		n.add("depends_on", "it would close a cycle: %s → %s: a job cannot follow itself", req.JobID, req.JobID)
 	}
+	spec.Overlap, spec.OverlapQueue = job.Overlap(req.Overlap), n.count("overlap_queue", req.OverlapQueue)
 	if req.Past != "" && req.Past != "run_now" {
 		n.add("past", `%q is not known: write "run_now", or leave it out`, clip(req.Past))
 	}

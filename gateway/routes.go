@@ -51,6 +51,7 @@ func (rt *route) prepare() {
 // Parameters that several routes have.
 var (
 	idParam     = param{in: "path", name: "id", about: "The job_id.", required: true}
+	execParam   = param{in: "path", name: "id", about: "The execution_id.", required: true}
 	backfillPar = param{in: "path", name: "backfill", about: "The backfill_id.", required: true}
 	keyPar      = param{in: "header", name: "Idempotency-Key", about: "New for each new request, such as a UUID. A repeat with the same key and body gets the first answer, for 24 h; with another body, 422; while the first is being worked on, 409 with Retry-After."}
 	match       = param{in: "header", name: "If-Match", about: "The ETag that the job must still have, or * for any."}
@@ -135,8 +136,13 @@ func (g *Gateway) jobRoutes() []*route {
 			params:  []param{idParam, sizePar, limPar, tokPar}, answers: map[int]any{200: []api.Execution{}}, errors: []int{404, 503},
 		}, {
 			method: http.MethodGet, path: "/v1/executions/{id}", name: "getExecution", summary: "An execution with its attempts", handle: g.getExecution,
-			params:  []param{{in: "path", name: "id", about: "The execution_id.", required: true}},
+			params:  []param{execParam},
 			answers: map[int]any{200: api.ExecutionDetail{}}, errors: []int{404, 503},
+		}, {
+			method: http.MethodPost, path: "/v1/executions/{id}/cancel", name: "cancelExecution", summary: "Cancel an execution that waits or runs", handle: g.cancelExecution,
+			details: "What waits is cancelled at once (200). What runs is told to end (202): follow it by its id.",
+			params:  []param{execParam, keyPar}, body: api.CancelRequest{}, bodyOptional: true,
+			answers: map[int]any{200: api.Cancelled{}, 202: api.Cancelled{}}, errors: []int{404, 409, 415, 422, 503},
 		},
 	}
 }

@@ -136,6 +136,7 @@ func revealSpec(s *belfryv1.JobSpec) api.JobSpec {
 			Policy: string(c.Policy), Max: &c.Max, Window: ptrDuration(c.Window), Grace: ptrDuration(c.Grace),
 		},
 		MaxOutstanding: &spec.MaxOutstanding, RateLimit: viewRateLimit(spec.RateLimit), OnOpenCircuit: string(spec.OnOpenCircuit),
+		Overlap: string(spec.Overlap), OverlapQueue: &spec.OverlapQueue,
 		DependsOn: spec.DependsOn,
 	}
 	viewCalendar(&out, &spec)

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -21,6 +22,8 @@ func Spec(s job.Spec) *belfryv1.JobSpec {
 		TimeoutMs:      s.Timeout.Milliseconds(),
 		MaxOutstanding: int32(s.MaxOutstanding),
 		MaxRuns:        s.MaxRuns,
+		Overlap:        overlaps[s.Overlap],
+		OverlapQueue:   int32(unlessDefault(s.OverlapQueue, job.DefaultOverlapQueue)),
 		Retry: &belfryv1.RetryPolicy{
 			MaxAttempts:      int32(s.Retry.MaxAttempts),
 			InitialBackoffMs: s.Retry.InitialBackoff.Milliseconds(),
@@ -53,6 +56,8 @@ func FromSpec(s *belfryv1.JobSpec) job.Spec {
 		Timeout:        millis(s.GetTimeoutMs()),
 		MaxOutstanding: int(s.GetMaxOutstanding()),
 		MaxRuns:        s.GetMaxRuns(),
+		Overlap:        fromOverlap(s.GetOverlap()),
+		OverlapQueue:   cmp.Or(int(s.GetOverlapQueue()), job.DefaultOverlapQueue),
 		Retry: job.RetryPolicy{
 			MaxAttempts:    int(r.GetMaxAttempts()),
 			InitialBackoff: millis(r.GetInitialBackoffMs()),
@@ -126,44 +131,74 @@ func Given(s *job.Schedule, st *belfryv1.JobState) *job.Schedule {
 }
 
 func target(t job.Target) *belfryv1.Target {
+	out := &belfryv1.Target{KeyLifetimeMs: unlessDefault(t.KeyLifetime, job.DefaultKeyLifetime).Milliseconds()}
 	switch h, a, q, n, k := t.HTTP, t.Actor, t.Queue, t.NATS, t.Kafka; {
 	case h != nil:
-		return &belfryv1.Target{Kind: &belfryv1.Target_Http{Http: &belfryv1.HTTPTarget{
+		out.Kind = &belfryv1.Target_Http{Http: &belfryv1.HTTPTarget{
 			Method: h.Method, Url: h.URL, Headers: h.Headers, Body: h.Body, SigningSecretRef: h.SigningSecretRef,
-		}}}
+		}}
 	case a != nil:
-		return &belfryv1.Target{Kind: &belfryv1.Target_Actor{Actor: &belfryv1.ActorTarget{
+		out.Kind = &belfryv1.Target_Actor{Actor: &belfryv1.ActorTarget{
 			Kind: a.Kind, Identity: a.Identity, Payload: a.Payload,
-		}}}
+		}}
 	case q != nil:
-		return &belfryv1.Target{Kind: &belfryv1.Target_Queue{Queue: &belfryv1.QueueTarget{Name: q.Name, Payload: q.Payload}}}
+		out.Kind = &belfryv1.Target_Queue{Queue: &belfryv1.QueueTarget{Name: q.Name, Payload: q.Payload}}
 	case n != nil:
-		return &belfryv1.Target{Kind: &belfryv1.Target_Nats{Nats: &belfryv1.NATSTarget{
+		out.Kind = &belfryv1.Target_Nats{Nats: &belfryv1.NATSTarget{
 			Broker: n.Broker, Subject: n.Subject, Headers: n.Headers, Payload: n.Payload,
-		}}}
+		}}
 	case k != nil:
-		return &belfryv1.Target{Kind: &belfryv1.Target_Kafka{Kafka: &belfryv1.KafkaTarget{
+		out.Kind = &belfryv1.Target_Kafka{Kafka: &belfryv1.KafkaTarget{
 			Broker: k.Broker, Topic: k.Topic, Key: k.Key, Headers: k.Headers, Payload: k.Payload,
-		}}}
+		}}
+	default:
+		return nil
 	}
-	return nil
+	return out
 }
 
 // FromTarget converts a stored target to the domain.
 func FromTarget(t *belfryv1.Target) job.Target {
+	out := job.Target{KeyLifetime: cmp.Or(millis(t.GetKeyLifetimeMs()), job.DefaultKeyLifetime)}
 	switch h, a, q, n, k := t.GetHttp(), t.GetActor(), t.GetQueue(), t.GetNats(), t.GetKafka(); {
 	case h != nil:
-		return job.Target{HTTP: &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody(), SigningSecretRef: h.GetSigningSecretRef()}}
+		out.HTTP = &job.HTTPTarget{Method: h.GetMethod(), URL: h.GetUrl(), Headers: h.GetHeaders(), Body: h.GetBody(), SigningSecretRef: h.GetSigningSecretRef()}
 	case a != nil:
-		return job.Target{Actor: &job.ActorTarget{Kind: a.GetKind(), Identity: a.GetIdentity(), Payload: a.GetPayload()}}
+		out.Actor = &job.ActorTarget{Kind: a.GetKind(), Identity: a.GetIdentity(), Payload: a.GetPayload()}
 	case q != nil:
-		return job.Target{Queue: &job.QueueTarget{Name: q.GetName(), Payload: q.GetPayload()}}
+		out.Queue = &job.QueueTarget{Name: q.GetName(), Payload: q.GetPayload()}
 	case n != nil:
-		return job.Target{NATS: &job.NATSTarget{Broker: n.GetBroker(), Subject: n.GetSubject(), Headers: n.GetHeaders(), Payload: n.GetPayload()}}
+		out.NATS = &job.NATSTarget{Broker: n.GetBroker(), Subject: n.GetSubject(), Headers: n.GetHeaders(), Payload: n.GetPayload()}
 	case k != nil:
-		return job.Target{Kafka: &job.KafkaTarget{Broker: k.GetBroker(), Topic: k.GetTopic(), Key: k.GetKey(), Headers: k.GetHeaders(), Payload: k.GetPayload()}}
+		out.Kafka = &job.KafkaTarget{Broker: k.GetBroker(), Topic: k.GetTopic(), Key: k.GetKey(), Headers: k.GetHeaders(), Payload: k.GetPayload()}
 	}
-	return job.Target{}
+	return out
+}
+
+// unlessDefault is what is stored of a setting that jobs did not have at first:
+// nothing where it has the default, so that a registration made before is equal
+// to the same one made now. That default never changes.
+func unlessDefault[T comparable](v, def T) (out T) {
+	if v != def {
+		out = v
+	}
+	return out
+}
+
+var overlaps = map[job.Overlap]belfryv1.Overlap{
+	job.OverlapAllow:   belfryv1.Overlap_OVERLAP_ALLOW,
+	job.OverlapSkip:    belfryv1.Overlap_OVERLAP_SKIP,
+	job.OverlapQueued:  belfryv1.Overlap_OVERLAP_QUEUE,
+	job.OverlapReplace: belfryv1.Overlap_OVERLAP_REPLACE,
+}
+
+func fromOverlap(o belfryv1.Overlap) job.Overlap {
+	for name, number := range overlaps {
+		if number == o {
+			return name
+		}
+	}
+	return ""
 }
 
 var catchUpPolicies = map[job.CatchUpPolicy]belfryv1.CatchUp_Policy{
@@ -232,6 +267,8 @@ func ExecutionID(jobID string, generation int64, e *belfryv1.InFlight) string {
 		return job.DependentID(jobID, generation, e.GetHash(), at)
 	case e.GetKind() == belfryv1.InFlight_KIND_BACKFILL:
 		return job.MarkedID(job.Backfilled, jobID, generation, e.GetHash(), at)
+	case e.GetKind() == belfryv1.InFlight_KIND_REPLAY:
+		return job.MarkedID(job.Replayed, jobID, generation, e.GetHash(), at)
 	default:
 		return job.ScheduledID(jobID, generation, at)
 	}

@@ -25,6 +25,7 @@ func specs(t *rapid.T) job.Spec {
 	if rapid.Bool().Draw(t, "actor") {
 		target = job.Target{Actor: &job.ActorTarget{Kind: rapid.String().Draw(t, "kind"), Identity: rapid.String().Draw(t, "identity"), Payload: body}}
 	}
+	target.KeyLifetime = ms("key lifetime")
 	return job.Spec{
 		Description: rapid.String().Draw(t, "description"),
 		Labels:      rapid.MapOfN(rapid.String(), rapid.String(), 1, 3).Draw(t, "labels"),
@@ -40,6 +41,8 @@ func specs(t *rapid.T) job.Spec {
 		Timeout:        ms("timeout"),
 		MaxOutstanding: rapid.IntRange(1, 100).Draw(t, "outstanding"),
 		MaxRuns:        rapid.Int64Range(0, 1<<40).Draw(t, "runs"),
+		Overlap:        rapid.SampledFrom([]job.Overlap{job.OverlapAllow, job.OverlapSkip, job.OverlapQueued, job.OverlapReplace}).Draw(t, "overlap"),
+		OverlapQueue:   rapid.IntRange(1, 98).Draw(t, "queue"),
 		Retry: job.RetryPolicy{
 			MaxAttempts: rapid.IntRange(1, 50).Draw(t, "attempts"), InitialBackoff: ms("initial"), Multiplier: rapid.Float64Range(1, 100).Draw(t, "multiplier"),
 			MaxBackoff: ms("max"), Jitter: rapid.SampledFrom([]float64{job.NoJitter, 0.2, 1}).Draw(t, "jitter"), MaxElapsed: ms("elapsed"),

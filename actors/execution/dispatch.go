@@ -38,6 +38,9 @@ func (w *worker) dispatched(ctx actor.Context, d *belfryv1.Dispatch) {
 	for _, b := range back {
 		w.busy(ctx, from, d, v, b)
 	}
+	if v != outdated {
+		w.cancel(ctx, from, d)
+	}
 	w.flushSoon(ctx)
 }
 

@@ -60,7 +60,9 @@
 //	fenced        this node may not send: see below
 //
 // A Dispatch that comes after a later one of its owner is as good as lost, and is
-// not answered.
+// not answered. So one that cancels what is not held is answered by Busy: none
+// that comes later can begin it. A call that runs is cut, and ends unknown, unless
+// nothing was sent yet; a result that is there already is reported again.
 //
 // # The fence
 //

@@ -16,6 +16,7 @@ import (
 var (
 	errStopped = errors.New("the execution actor was stopped")
 	errCut     = errors.New("the node shuts down")
+	errCancel  = errors.New("the execution is cancelled")
 )
 
 type (
@@ -58,6 +59,8 @@ func (e *execution) Receive(ctx actor.Context) {
 		e.begin(ctx, m)
 	case cut:
 		e.stop(errCut)
+	case cancelCall:
+		e.stop(errCancel)
 	case *actor.Stopping:
 		e.stop(errStopped)
 	}

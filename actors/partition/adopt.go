@@ -86,6 +86,9 @@ func (s *State) adopt(f *flight, w *worker) {
 	f.phase, f.owed, f.worker = sent, nil, w
 	f.sentNow = max(s.now, f.sendAt())
 	s.confirm(f)
+	if f.cancel != "" {
+		s.again = append(s.again, f)
+	}
 }
 
 // confirm notes that a flight's worker has it: from here on it waits for the
@@ -136,8 +139,8 @@ func (s *State) awaitHolds(f *flight) {
 func (s *State) unheld(f *flight) {
 	f.phase = waiting
 	switch {
-	case f.orphaned() != "":
-		s.abandon(f, f.orphaned()+" while it ran, and its sender was lost")
+	case f.unwanted() != "":
+		s.abandon(f, f.unwanted()+"; its sender was lost while it ran")
 	case f.formers(s.life) >= maxLost:
 		s.loseAttempt(f)
 	default:

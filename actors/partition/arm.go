@@ -9,10 +9,6 @@ import (
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
-// backlogKept is how many held-back slots of a job at max_outstanding wait;
-// older ones are skipped.
-const backlogKept = 10
-
 // softState is the size of a job's stored state, in bytes, from which on it
 // takes nothing more that it can do without. Its limit is 16 KiB.
 const softState = 12 << 10
@@ -170,9 +166,8 @@ func (s *State) armWithin(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job
 
 // armLive arms the slots up to an instant, as far as there are places.
 func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, horizon int64) error {
-	limit := int(sp.GetMaxOutstanding())
 	for j.next != 0 && j.next <= horizon {
-		if j.outstanding() >= limit {
+		if j.outstanding() >= places(sp) {
 			p := j.history()
 			if p.backlog == 0 {
 				p.backlog = j.next
@@ -202,14 +197,16 @@ func (s *State) armSlot(c *change, j *jobRec, sp *belfryv1.JobSpec, slot, due in
 		return
 	}
 	f.catchUp = catchUp
-	s.closeRange(c, j)
+	if f.letIn() {
+		s.closeRange(c, j)
+	}
 	s.enter(f, c)
 }
 
 // armCatchUp arms at most n missed slots, oldest first, while they have a place,
 // and returns how many. The other half of the places is for live slots.
 func (s *State) armCatchUp(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, n int) int {
-	n = min(n, max(int(sp.GetMaxOutstanding())/2, 1)-j.outstanding())
+	n = min(n, s.roomForCatchUp(j, sp))
 	armed := 0
 	for ; len(j.past.catchUp) > 0 && armed < n; armed++ {
 		slot := j.past.catchUp[0].GetNext()
@@ -257,7 +254,7 @@ func (s *State) makeRoom(c *change, j *jobRec) {
 	}
 	sp, sched, err := s.planOf(j)
 	if err == nil {
-		err = s.skipBacklog(c, j, sched)
+		err = s.skipBacklog(c, j, sp, sched)
 	}
 	if err == nil {
 		err = s.arm(c, j, sp, sched)
@@ -269,15 +266,17 @@ func (s *State) makeRoom(c *change, j *jobRec) {
 	s.schedule(j)
 }
 
-// skipBacklog passes over all but the newest held-back slots.
-func (s *State) skipBacklog(c *change, j *jobRec, sched *job.Schedule) error {
-	held := sched.Missed(time.UnixMilli(j.cursor), time.UnixMilli(s.now), backlogKept)
-	if held.Count <= backlogKept {
+// skipBacklog passes over all but the newest held-back slots: as many as may
+// wait for others.
+func (s *State) skipBacklog(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule) error {
+	kept := overlapQueue(sp)
+	held := sched.Missed(time.UnixMilli(j.cursor), time.UnixMilli(s.now), kept)
+	if held.Count <= int64(kept) {
 		return nil
 	}
-	kept := held.Newest[0].UnixMilli()
-	s.coverBetween(c, j, sched, j.cursor, kept-1, job.Skipped, "backlog")
-	return j.moveCursor(sched, kept-1)
+	first := held.Newest[0].UnixMilli()
+	s.coverBetween(c, j, sched, j.cursor, first-1, job.Skipped, "backlog")
+	return j.moveCursor(sched, first-1)
 }
 
 // settle records every unarmed slot up to now under one fate, before the job

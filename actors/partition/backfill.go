@@ -136,7 +136,7 @@ func (s *State) armBackfills(c *change, j *jobRec, n int) int {
 				next = b
 			}
 		}
-		if next == nil {
+		if next == nil || solitary(s.specOf(j, next.GetRevision())) && s.anyDue(j) {
 			break
 		}
 		s.armBackfill(c, j, next)

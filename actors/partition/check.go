@@ -57,6 +57,9 @@ func (s *State) check() error {
 	if untold != s.untold {
 		return fmt.Errorf("%d workers are counted as not asked yet, and there are %d", s.untold, untold)
 	}
+	if len(s.freed) > 0 && !s.yielding && !s.done {
+		return fmt.Errorf("%d places are free, and nobody is let in", len(s.freed))
+	}
 	if len(s.again) > 0 || len(s.acks) > 0 {
 		return fmt.Errorf("%d repeats and %d acknowledgements are left from the step", len(s.again), len(s.acks))
 	}
@@ -195,7 +198,7 @@ func (s *State) checkJob(j *jobRec, held bool) error {
 	if full && j.outstanding() == 0 {
 		return fmt.Errorf("slots are held back, and nothing is in flight")
 	}
-	if j.status == job.Active && j.next == 0 && len(j.flights()) == 0 && !j.dependent() {
+	if j.status == job.Active && j.next == 0 && len(j.flights()) == 0 && !j.dependent() && !j.inLine {
 		return fmt.Errorf("it is active, and nothing is due or in flight")
 	}
 	if n := len(encode(j.state())); n > maxState {
@@ -223,7 +226,9 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 		return fmt.Errorf("it is in phase %d and owes a change: %t", f.phase, f.owed != nil)
 	case f.phase == sent && f.sendAt() > f.sentNow:
 		return fmt.Errorf("it was sent at %d, before %d", f.sentNow, f.sendAt())
-	case (f.phase == waiting || f.phase == sent || f.phase == queued) && !f.timer.Scheduled() && !s.yielding:
+	case f.phase == keptOut && (f.letIn() || len(s.holders(f)) == 0) && !s.yielding:
+		return fmt.Errorf("it is kept out, and nothing keeps it out")
+	case (f.phase == waiting || f.phase == sent || f.phase == queued || f.phase == keptOut) && !f.timer.Scheduled() && !s.yielding:
 		return fmt.Errorf("nothing will wake it in phase %d", f.phase)
 	case f.phase == adopting && s.adoption.over:
 		return fmt.Errorf("it waits for an adoption that is over")

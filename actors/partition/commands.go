@@ -81,7 +81,7 @@ func (s *State) command(cmd *belfryv1.Command) (*change, *belfryv1.Answer) {
 	if (j == nil || j.status == job.Deleted) && ofLinks(cmd) {
 		return s.linkless(cmd)
 	}
-	if cmd.GetRegister() == nil && (j == nil || j.status == job.Deleted && !underLease(cmd)) {
+	if cmd.GetRegister() == nil && (j == nil || j.status == job.Deleted && !outlivesJob(cmd)) {
 		return s.refuse(belfryv1.Refusal_CODE_NOT_FOUND, "", "there is no job %q", id)
 	}
 	var c *change
@@ -90,6 +90,11 @@ func (s *State) command(cmd *belfryv1.Command) (*change, *belfryv1.Answer) {
 		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "the job %q made this node fail, and is marked as faulty: delete it, or register it again", id)
 	}
 	return c, answer
+}
+
+// outlivesJob tells that a command may be about a job that was deleted.
+func outlivesJob(cmd *belfryv1.Command) bool {
+	return cmd.GetCancel() != nil || underLease(cmd)
 }
 
 // act carries out a command on the job it names.
@@ -120,6 +125,8 @@ func (s *State) act(j *jobRec, cmd *belfryv1.Command) (*change, *belfryv1.Answer
 		return s.backfillAsked(j, cmd.GetId(), a.Backfill)
 	case *belfryv1.Command_CancelBackfill:
 		return s.cancelBackfillAsked(j, a.CancelBackfill)
+	case *belfryv1.Command_Cancel:
+		return s.cancelAsked(j, a.Cancel)
 	}
 	return s.refuse(belfryv1.Refusal_CODE_INVALID, "", "this node does not know what the command asks for: it is older than the one that sent it")
 }
@@ -264,8 +271,8 @@ func (s *State) triggerAsked(j *jobRec, command string) (*change, *belfryv1.Answ
 	if err != nil || j.status == job.Faulty {
 		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "the job cannot be read: register it again")
 	}
-	if n := j.outstanding(); n >= int(sp.GetMaxOutstanding()) {
-		return s.refuse(belfryv1.Refusal_CODE_BUSY, "", "the job has %d unfinished executions, and max_outstanding is %d: wait for one to end", n, sp.GetMaxOutstanding())
+	if n := j.outstanding(); n >= places(sp) {
+		return s.refuse(belfryv1.Refusal_CODE_BUSY, "", "the job has %d unfinished executions, and may have %d: wait for one to end", n, places(sp))
 	}
 	f := s.launch(j, sp, s.now, s.now)
 	f.kind, f.hash = job.Manual, job.CommandHash(command)
@@ -273,6 +280,12 @@ func (s *State) triggerAsked(j *jobRec, command string) (*change, *belfryv1.Answ
 	answer := &belfryv1.Answer{Outcome: &belfryv1.Answer_Execution{Execution: &belfryv1.Execution{ExecutionId: f.id, ScheduledFor: f.slot}}}
 	if s.running[f.id] != nil {
 		return nil, answer
+	}
+	if why := s.refusedByOverlap(f); why != "" {
+		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "%s", why)
+	}
+	if len(s.holders(f)) == 0 {
+		f.epochs = []int64{s.life} // it is due now, and let in at once
 	}
 	c := s.change(j)
 	s.enter(f, c)

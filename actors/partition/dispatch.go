@@ -44,13 +44,18 @@ func (s *State) dispatch() {
 // sendAgain repeats deliveries to the workers that may have them.
 func (s *State) sendAgain() {
 	for len(s.again) > 0 {
-		w, all := s.again[0].worker, []*flight(nil)
+		w, all, cancelled := s.again[0].worker, []*flight(nil), []*flight(nil)
 		s.again = slices.DeleteFunc(s.again, func(f *flight) bool {
-			if f.worker == w && f.phase == sent {
+			switch {
+			case f.worker != w || f.phase != sent:
+			case f.cancel != "":
+				cancelled = append(cancelled, f)
+			default:
 				all = append(all, f)
 			}
 			return f.worker == w
 		})
+		s.tellCancelled(w, cancelled)
 		for len(all) > 0 {
 			n, left := 0, newRoom(sendChunk)
 			for n < len(all) && left.take(all[n]) {
@@ -182,8 +187,12 @@ func (s *State) offeredFor(w *worker, e Offered, slots int) {
 // newest dispatch of a delivery says nothing: the worker may have begun that one.
 func (s *State) busied(e Busied) {
 	var back []*flight
+	cancelled := 0
 	for _, r := range e.Deliveries {
 		f := s.running[r.GetExecutionId()]
+		if f != nil && f.cancel != "" {
+			cancelled++
+		}
 		if f == nil || f.attempt != r.GetAttempt() || f.worker == nil || f.worker.ID != e.From {
 			continue
 		}
@@ -198,6 +207,7 @@ func (s *State) busied(e Busied) {
 		l := s.lane(e.Host)
 		s.holdUp(l, w, e)
 		s.failWaiting(l)
+	case cancelled == len(e.Deliveries): // it had nothing to begin
 	default:
 		s.block(w)
 	}
@@ -233,10 +243,8 @@ func (s *State) giveBack(flights []*flight) {
 		}
 		switch {
 		case f.phase != sent: // it goes on when its row is durable
-		case f.orphaned() != "": // on the way to the worker
-			c := s.change(f.job)
-			s.end(c, f, ending{status: job.Cancelled, reason: f.orphaned(), finished: s.now})
-			c.row(s.row(f.job, nil))
+		case f.unwanted() != "": // deleted or cancelled on the way to the worker
+			s.abandon(f, f.unwanted())
 		case f.epochs[len(f.epochs)-1] != s.life:
 			f.phase = waiting
 			s.becomeReady(f)
@@ -330,9 +338,9 @@ func (s *State) judge(f *flight, r *belfryv1.Result) *change {
 	switch {
 	case r.GetOutcome() == belfryv1.Result_OUTCOME_SUCCEEDED:
 		s.end(c, f, ending{status: job.Succeeded, finished: r.GetFinishedAt(), last: line})
-	case f.orphaned() != "":
-		reason := f.orphaned() + " while it ran, and its attempt did not succeed"
-		s.end(c, f, ending{status: job.Cancelled, reason: reason, finished: r.GetFinishedAt(), last: line})
+	case f.unwanted() != "":
+		f.countUnknown(r)
+		s.end(c, f, ending{status: job.Cancelled, reason: f.unwanted(), finished: r.GetFinishedAt(), last: line})
 	default:
 		s.retry(c, f, line, r)
 	}
@@ -356,12 +364,17 @@ func (s *State) gone(c *change, f *flight) {
 	}
 }
 
-// retry plans the next attempt of a flight, or ends it as a dead letter. line is
-// nil when nobody can tell what the attempt came to.
-func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Result) {
+// countUnknown notes an attempt that ended without an answer.
+func (f *flight) countUnknown(r *belfryv1.Result) {
 	if outcome := messages.Outcome(r.GetOutcome()); outcome == job.AttemptTimeout || outcome == job.AttemptUnknown {
 		f.unknown++
 	}
+}
+
+// retry plans the next attempt of a flight, or ends it as a dead letter. line is
+// nil when nobody can tell what the attempt came to.
+func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Result) {
+	f.countUnknown(r)
 	v := messages.FromSpec(f.spec).Retry.Judge(job.Attempt{
 		ExecutionID: f.id, Number: int(f.attempt), Due: time.UnixMilli(f.due), EndedAt: time.UnixMilli(s.now),
 		Final: r.GetFinal() || r.GetGone(), RetryAfter: time.Duration(r.GetRetryAfterMs()) * time.Millisecond,

@@ -125,6 +125,13 @@
 // job's timeout, however often its lease was extended. What is claimed is as good
 // as sent: delete leaves it to finish, and it keeps its revision.
 //
+// # Overlap and cancel
+//
+// Whether an execution may run beside others of its job is decided when it
+// would be sent for the first time: overlap.go has the rule, and cancel.go what
+// becomes of one that is not wanted any more. Neither needs a lock: who has a
+// job's place, and who is being cancelled, is in the entries of its row.
+//
 // # After a takeover
 //
 // An entry names every epoch under which its attempt may have been sent. A new

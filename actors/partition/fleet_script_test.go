@@ -10,8 +10,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/belfry-scheduler/belfry/messages/job"
-
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
@@ -137,13 +135,7 @@ func (s *fleetScript) history() string {
 	return shorten(b.String())
 }
 
-// shorten leaves out what makes manual ids unique.
+// shorten leaves out what makes ids unique that have a hash.
 func shorten(text string) string {
-	words := strings.Fields(text)
-	for _, w := range words {
-		if ref, ok := job.ParseExecutionID(w); ok && ref.Kind == job.Manual {
-			text = strings.ReplaceAll(text, w, mask(w))
-		}
-	}
-	return text
+	return maskAll(text)
 }

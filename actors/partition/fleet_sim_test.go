@@ -248,6 +248,7 @@ func (s *fleetSim) registerRandom() {
 		j.Retry.MaxAttempts = 1 + s.r.IntN(4)
 		j.MaxOutstanding = 1 + s.r.IntN(5)
 		j.Timeout = time.Duration(1+s.r.IntN(60)) * time.Second
+		j.Overlap, j.OverlapQueue = simOverlaps[s.r.IntN(len(simOverlaps))], 1+s.r.IntN(3)
 	})
 	s.tell(id, &belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}})
 }
@@ -255,17 +256,33 @@ func (s *fleetSim) registerRandom() {
 func (s *fleetSim) askRandom() {
 	id := s.jobs[s.r.IntN(len(s.jobs))]
 	c := &belfryv1.Command{JobId: id}
-	switch s.r.IntN(8) {
+	switch s.r.IntN(10) {
+	case 3, 4:
+		if s.cancelRandom(id, c) {
+			break
+		}
+		fallthrough
+	case 5, 6, 7, 8, 9:
+		c.Action = &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}
 	case 0:
 		c.Action = &belfryv1.Command_Delete{Delete: &belfryv1.Delete{}}
 	case 1:
 		c.Action = &belfryv1.Command_Pause{Pause: &belfryv1.Pause{}}
 	case 2:
 		c.Action = &belfryv1.Command_Resume{Resume: &belfryv1.Resume{CatchUp: s.r.IntN(2) == 0}}
-	default:
-		c.Action = &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}
 	}
 	s.tell(id, c)
+}
+
+// cancelRandom makes a command of one that cancels an execution in flight.
+func (s *fleetSim) cancelRandom(id string, c *belfryv1.Command) bool {
+	o := s.owner()
+	if o == nil || o.state.jobs[id] == nil || len(o.state.jobs[id].flights()) == 0 {
+		return false
+	}
+	flights := o.state.jobs[id].flights()
+	c.Action = &belfryv1.Command_Cancel{Cancel: &belfryv1.Cancel{ExecutionId: flights[s.r.IntN(len(flights))].id}}
+	return true
 }
 
 // tell sends a command to the owner, or to one that believes it is.
@@ -275,7 +292,7 @@ func (s *fleetSim) tell(id string, c *belfryv1.Command) {
 		to = s.node()
 	}
 	ref := s.ask(to, c)
-	if c.GetTrigger() == nil {
+	if c.GetTrigger() == nil && c.GetCancel() == nil {
 		s.touched[id] = ref
 		if c.GetRegister() == nil {
 			s.edit(id)

@@ -340,6 +340,7 @@ func (f *fleet) received(w *fleetWorker, h *holding) {
 			f.fail("%s: attempt %d was begun by %s, and attempt %d still runs on %s since %s", rc.id, rc.attempt, w.id, first.attempt, first.w.id, first.at.Format("15:04:05.000"))
 		}
 	}
+	f.alone(rc)
 	for _, other := range f.running[rc.id] {
 		// Two workers have it after a fault, and the failure of one counts.
 		f.doubled[resultKey{rc.id, rc.attempt}] = f.doubled[resultKey{rc.id, rc.attempt}] || other.attempt == rc.attempt
@@ -352,6 +353,51 @@ func (f *fleet) received(w *fleetWorker, h *holding) {
 func (f *fleet) lately(w *fleetWorker, began time.Time) bool {
 	lost, ever := f.forsaken[w.id]
 	return ever && lost.Add(5*time.Second).After(began)
+}
+
+// alone: where a job's executions do not run beside others, none does, as far as
+// the sender could have known (C12).
+func (f *fleet) alone(rc *receipt) {
+	mine := f.sentBy(rc)
+	if mine == nil || !solitary(mine.spec) || rc.stale {
+		return
+	}
+	for id, receipts := range f.running {
+		ref, _ := job.ParseExecutionID(id)
+		if id == rc.id || ref.JobID != mine.job.id || ref.Generation != mine.gen {
+			continue
+		}
+		for _, first := range receipts {
+			lost, ever := f.forsaken[first.w.id]
+			if first.h.result != nil || !first.w.node.up || first.stale || ever && lost.Add(5*time.Second).After(first.at) || f.everDoubled(first) {
+				continue
+			}
+			if other := f.sentBy(first); other == nil || solitary(other.spec) {
+				f.fail("%s is begun, and %s still runs on %s since %s: the overlap is %s", rc.id, id, first.w.id, first.at.Format("15:04:05.000"), mine.spec.GetOverlap())
+			}
+		}
+	}
+}
+
+// everDoubled: two workers had an attempt of it after a fault, and the success of
+// one decides it while the other still runs, or the attempt after that.
+func (f *fleet) everDoubled(rc *receipt) bool {
+	for n := range rc.attempt {
+		if f.doubled[resultKey{rc.id, n + 1}] {
+			return true
+		}
+	}
+	return false
+}
+
+// sentBy is a request as its sender has it; nil: it has it no more.
+func (f *fleet) sentBy(rc *receipt) *flight {
+	for _, n := range f.nodes {
+		if n.state != nil && n.state.life == rc.epoch {
+			return n.state.running[rc.id]
+		}
+	}
+	return nil
 }
 
 // life is the epoch of the last acquisition.

@@ -83,6 +83,16 @@ func (w *fleetWorker) dispatched(from *fleetNode, d *belfryv1.Dispatch) {
 			w.begin(x, d.GetEpoch())
 		}
 	}
+	for _, ref := range d.GetCancel() {
+		switch h := w.held[keyOfResult(ref)]; {
+		case h == nil:
+			busy = append(busy, ref)
+		case h.result != nil:
+			w.report(h)
+		default:
+			w.end(h, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "the execution is cancelled"})
+		}
+	}
 	if len(busy) > 0 {
 		w.tell(from, Busied{From: w.id, Number: d.GetNumber(), Deliveries: busy})
 	}
@@ -98,11 +108,18 @@ func (w *fleetWorker) begin(x *belfryv1.Delivery, epoch int64) {
 	w.f.received(w, h)
 	took, r := w.f.call(x)
 	w.node.after(took, func() {
-		r.ExecutionId, r.JobId, r.Attempt, r.Epoch = x.GetExecutionId(), x.GetJobId(), x.GetAttempt(), epoch
-		r.SentAt, r.FinishedAt = h.begun.UnixMilli(), w.f.now.UnixMilli()
-		h.result = r
-		w.report(h)
+		if h.result == nil {
+			w.end(h, r)
+		}
 	})
+}
+
+// end is a call that has ended.
+func (w *fleetWorker) end(h *holding, r *belfryv1.Result) {
+	r.ExecutionId, r.JobId, r.Attempt, r.Epoch = h.x.GetExecutionId(), h.x.GetJobId(), h.x.GetAttempt(), h.epoch
+	r.SentAt, r.FinishedAt = h.begun.UnixMilli(), w.f.now.UnixMilli()
+	h.result = r
+	w.report(h)
 }
 
 // report sends a result until it is acknowledged.

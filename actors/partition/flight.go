@@ -21,6 +21,7 @@ const (
 	committing phase = iota // its row is not durable yet
 	waiting                 // durable; its timer runs
 	adopting                // due, perhaps with a worker that a former owner sent it to
+	keptOut                 // due, and another one of its job has not ended: see overlap.go
 	queued                  // due, waits for a worker with a slot
 	sent                    // with a worker, as far as we know
 	unclaimed               // due, waits for an outside worker to claim it
@@ -56,6 +57,7 @@ type flight struct {
 	backfill  int64         // number of the one that it belongs to; 0: none
 	newKey    bool          // of a backfill: not the slot's own
 	paced     bool          // counted in State.paced
+	cancel    string        // why it is being cancelled; "": it is not
 
 	phase     phase
 	owed      *change // while committing: the change that makes it durable
@@ -167,7 +169,7 @@ func (f *flight) trigger() string {
 func (f *flight) stored() *belfryv1.InFlight {
 	m := &belfryv1.InFlight{
 		ScheduledFor: f.slot, Due: f.due, Revision: f.rev, Attempt: f.attempt, RetryAt: f.retryAt,
-		Epochs: f.epochs, LastError: f.lastError, ArmedAt: f.armed, UnknownAttempts: f.unknown, CatchUp: f.catchUp,
+		Epochs: f.epochs, LastError: f.lastError, ArmedAt: f.armed, UnknownAttempts: f.unknown, CatchUp: f.catchUp, Cancel: f.cancel,
 		Run: f.run, Again: f.again, Lease: f.lease.stored(),
 	}
 	switch f.kind {
@@ -189,7 +191,7 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 	f := &flight{
 		job: j, gen: j.gen, id: messages.ExecutionID(j.id, j.gen, m), hash: m.GetHash(), slot: m.GetScheduledFor(), due: m.GetDue(), rev: m.GetRevision(), attempt: m.GetAttempt(),
 		retryAt: m.GetRetryAt(), epochs: m.GetEpochs(), lastError: m.GetLastError(), armed: m.GetArmedAt(),
-		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), run: m.GetRun(), again: m.GetAgain(),
+		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), cancel: m.GetCancel(), run: m.GetRun(), again: m.GetAgain(),
 		backfill: m.GetBackfill(), newKey: m.GetNewKey(), phase: waiting,
 		lease: restoredLease(m.GetLease()),
 	}
@@ -214,7 +216,7 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 // launch makes a new execution of a job, to be sent at due.
 func (s *State) launch(j *jobRec, sp *belfryv1.JobSpec, slot, due int64) *flight {
 	f := &flight{
-		job: j, gen: j.gen, spec: sp, slot: slot, due: due, rev: j.rev, attempt: 1, armed: s.now, epochs: []int64{s.life},
+		job: j, gen: j.gen, spec: sp, slot: slot, due: due, rev: j.rev, attempt: 1, armed: s.now, epochs: s.firstEpochs(sp),
 		id: job.ScheduledID(j.id, j.gen, time.UnixMilli(slot)),
 	}
 	f.timer.Value = timed{flight: f}
@@ -255,6 +257,7 @@ func (s *State) drop(f *flight) {
 		}
 	}
 	f.phase = judged
+	s.vacate(f)
 }
 
 // durable tells a flight that a change of its is in the store.
@@ -263,6 +266,9 @@ func (s *State) durable(f *flight, c *change) {
 		return // decided, dropped or changed again in the meantime
 	}
 	f.phase, f.owed = waiting, nil
+	if f.worker != nil {
+		f.phase = sent
+	}
 	switch {
 	case s.yielding:
 	case f.begun() || s.now >= f.sendAt() || guards.NoClock && f.former(s.life):
@@ -279,11 +285,13 @@ func (s *State) durable(f *flight, c *change) {
 func (s *State) flightDue(f *flight) {
 	switch {
 	case f.phase == waiting && s.now < f.sendAt() && !guards.NoClock:
-		s.nameLife(f)
+		if f.letIn() || !solitary(f.spec) {
+			s.nameLife(f)
+		}
 		s.wheel.Schedule(&f.timer, f.sendAt())
 	case f.phase == waiting || f.phase == sent:
 		s.becomeReady(f)
-	case f.phase == queued || f.phase == unclaimed:
+	case f.phase == queued || f.phase == unclaimed || f.phase == keptOut:
 		s.guard(f.job.id, func() { s.expire(f) })
 	case f.phase == leased:
 		s.guard(f.job.id, func() { s.expireLease(f) })
@@ -296,22 +304,37 @@ func (s *State) nameLife(f *flight) bool {
 	if n := len(f.epochs); n > 0 && f.epochs[n-1] == s.life {
 		return true
 	}
+	c := s.change(f.job)
+	if !f.letIn() {
+		s.closeRange(c, f.job)
+	}
 	f.epochs = append(f.epochs, s.life)
-	f.commitWith(s.change(f.job).row(s.row(f.job, nil)))
+	f.commitWith(c.row(s.row(f.job, nil)))
 	return false
 }
 
 // becomeReady queues a due flight for a worker, or for the one that has it, once
-// its row names the epoch under which it will be sent.
+// it may run beside what else its job has and its row names the epoch under
+// which it will be sent.
 func (s *State) becomeReady(f *flight) {
 	s.wheel.Cancel(&f.timer)
 	s.reach(f)
-	if f.claimable() {
-		s.offer(f)
+	if !f.claimable() && f.phase == waiting && s.maybeSent(f) {
+		s.awaitHolds(f)
 		return
 	}
-	if f.phase == waiting && s.maybeSent(f) {
-		s.awaitHolds(f)
+	switch {
+	case f.begun():
+	case f.cancel != "":
+		s.abandon(f, f.cancel)
+		return
+	case !s.admit(f):
+		return
+	}
+	if f.claimable() {
+		if f.letIn() || s.nameLife(f) {
+			s.offer(f)
+		}
 		return
 	}
 	if !s.nameLife(f) {

@@ -238,7 +238,7 @@ func (t *taking) byNewest(u *belfryv1.Upstream, o *belfryv1.Outcome) bool {
 func (t *taking) trigger(run *belfryv1.Run, hash string, again bool) bool {
 	s, j := t.s, t.j
 	sp, err := j.decodeSpec()
-	full := err == nil && j.outstanding() >= int(sp.GetMaxOutstanding())
+	full := err == nil && j.outstanding() >= places(sp)
 	switch {
 	case full && !t.pressed:
 		return false

@@ -7,6 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/belfry-scheduler/belfry/messages"
+	"github.com/belfry-scheduler/belfry/messages/job"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
@@ -83,16 +84,21 @@ func (s *State) enqueue(f *flight) {
 		s.failUnsent(f, open.text(l.host, s.now))
 		return
 	}
-	if f.expires == 0 {
-		f.expires = max(f.due+f.spec.GetRetry().GetMaxElapsedMs(), s.now+leastWait)
-	}
 	f.phase = queued
-	s.wheel.Schedule(&f.timer, f.expires)
+	s.limitWait(f)
 	if len(l.flights)+len(l.added) == 0 {
 		s.lanes.busy = append(s.lanes.busy, l)
 	}
 	l.added = append(l.added, f)
 	s.lanes.n++
+}
+
+// limitWait ends the wait of a flight when it is too old.
+func (s *State) limitWait(f *flight) {
+	if f.expires == 0 {
+		f.expires = max(f.due+f.spec.GetRetry().GetMaxElapsedMs(), s.now+leastWait)
+	}
+	s.wheel.Schedule(&f.timer, f.expires)
 }
 
 // order gives every flight that was added its place.
@@ -355,7 +361,7 @@ func (s *State) expire(f *flight) {
 		f.lastError = s.shortError(f.job, why)
 	}
 	c := s.change(f.job)
-	s.bury(c, f, ending{reason: "expired", finished: s.now})
+	s.bury(c, f, ending{reason: job.Expired, finished: s.now})
 	s.settleStatus(c, f.job)
 	c.row(s.row(f.job, nil))
 }

@@ -146,6 +146,10 @@ func (s *State) extended(e Extended) {
 		reply(s.leaseLost(m.GetExecutionId(), m.GetLease()))
 		return
 	}
+	if f.cancel != "" {
+		reply(refusal("", belfryv1.Refusal_CODE_CANCELLED, "", "%s", f.cancel))
+		return
+	}
 	extend := m.GetExtendMs()
 	if extend == 0 {
 		extend = f.lease.duration
@@ -227,7 +231,7 @@ func (s *State) giveUp(m *belfryv1.Release) (*change, *belfryv1.Answer) {
 	if f.attempt == 1 {
 		f.firstSent = 0
 	}
-	if why := f.orphaned(); why != "" {
+	if why := f.unwanted(); why != "" {
 		s.end(c, f, ending{status: job.Cancelled, reason: why, finished: s.now})
 		s.settleStatus(c, f.job)
 	} else {

@@ -87,6 +87,8 @@ func reasonLabel(reason string) string {
 	switch reason {
 	case "paused", "backlog", "outage":
 		return reason
+	case overlapSkipped, overlapFull, overlapReplaced:
+		return "overlap"
 	}
 	return "other"
 }

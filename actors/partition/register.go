@@ -250,6 +250,9 @@ func (s *State) pin(c *change, j *jobRec, sp *belfryv1.JobSpec, rescheduled bool
 		for _, f := range j.flights() {
 			if s.armedOnly(f) && f.rev == j.rev && f.gen == j.gen {
 				f.rev, f.spec = next, sp
+				if !f.former(s.life) {
+					f.epochs = s.firstEpochs(sp)
+				}
 				f.commitWith(c)
 			}
 		}

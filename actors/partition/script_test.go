@@ -59,11 +59,13 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.show(w.ask(&belfryv1.Command{Id: arg(d, "key", ""), Keyed: d.HasArg("key"), JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}}))
 	case "backfill":
 		return s.backfill(d)
-	case "cancel": // a backfill, by its place in the job's list, from 1
+	case "cancel-backfill": // by its place in the job's list, from 1
 		b := w.state.jobs[d.CmdArgs[0].Key].past.backfills[mustInt(t, d.CmdArgs[1].Key)-1]
 		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_CancelBackfill{CancelBackfill: &belfryv1.CancelBackfill{Id: b.GetId()}}}))
 	case "backfills":
 		return s.backfills(d.CmdArgs[0].Key)
+	case "cancel": // the nth execution in flight
+		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Cancel{Cancel: &belfryv1.Cancel{ExecutionId: s.inFlight(t, d), Reason: arg(d, "reason", "")}}}))
 	case "advance":
 		w.advance(mustDuration(t, d.CmdArgs[0].Key))
 		return s.deliveries()
@@ -125,6 +127,10 @@ func edits(t *testing.T, d *datadriven.TestData) func(*job.Spec) {
 				s.Retry.Jitter = -1
 			case "outstanding":
 				s.MaxOutstanding = mustInt(t, v)
+			case "overlap":
+				s.Overlap = job.Overlap(v)
+			case "room":
+				s.OverlapQueue = mustInt(t, v)
 			case "zone":
 				s.Schedule.Zone = v
 			case "description":
@@ -239,13 +245,13 @@ func (s *script) show(a *belfryv1.Answer) string {
 		}
 		return fmt.Sprintf("%s %s next %s", verb, o.Job.GetStatus(), stamp(o.Job.GetNextRun()))
 	case *belfryv1.Answer_Execution:
-		return "execution " + mask(o.Execution.GetExecutionId())
+		return strings.TrimSpace("execution " + mask(o.Execution.GetExecutionId()) + " " + o.Execution.GetStatus())
 	case *belfryv1.Answer_Backfill:
 		return showBackfill(o.Backfill)
 	case *belfryv1.Answer_Deleted:
 		return "deleted"
 	case *belfryv1.Answer_Refusal:
-		return fmt.Sprintf("refused %s: %s", strings.TrimPrefix(o.Refusal.GetCode().String(), "CODE_"), o.Refusal.GetMessage())
+		return maskAll(fmt.Sprintf("refused %s: %s", strings.TrimPrefix(o.Refusal.GetCode().String(), "CODE_"), o.Refusal.GetMessage()))
 	}
 	s.asked = append(s.asked, s.w.nextRef)
 	return "no answer yet"
@@ -254,7 +260,7 @@ func (s *script) show(a *belfryv1.Answer) string {
 // mask shortens the hash of an id that has one.
 func mask(id string) string {
 	ref, ok := job.ParseExecutionID(id)
-	if ok && ref.Kind != job.Scheduled {
+	if ok && ref.Hash != "" {
 		return fmt.Sprintf("%s~%d~%c…~%s", ref.JobID, ref.Generation, ref.Kind, stamp(ref.At.UnixMilli()))
 	}
 	return id
@@ -292,6 +298,25 @@ func showBackfill(b *belfryv1.Backfill) string {
 	return out
 }
 
+// maskAll masks the ids in a text.
+func maskAll(text string) string {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '"' || r == '\n' }) {
+		text = strings.ReplaceAll(text, word, mask(word))
+	}
+	return text
+}
+
+// inFlight is the id of the first execution in flight of a job, or of the one
+// that an argument counts to.
+func (s *script) inFlight(t *testing.T, d *datadriven.TestData) string {
+	flights := s.w.state.jobs[d.CmdArgs[0].Key].flights()
+	n := mustInt(t, arg(d, "n", "1"))
+	if n > len(flights) {
+		t.Fatalf("%d executions are in flight", len(flights))
+	}
+	return flights[n-1].id
+}
+
 func stamp(ms int64) string {
 	if ms == 0 {
 		return "never"
@@ -325,7 +350,7 @@ func (s *script) history(id string) string {
 			fmt.Fprintf(&b, "%s %s", stamp(l.first), l.status)
 		}
 		if l.reason != "" {
-			fmt.Fprintf(&b, ": %s", l.reason)
+			fmt.Fprintf(&b, ": %s", maskAll(l.reason))
 		}
 		if l.id == "open" {
 			b.WriteString(" (open)")

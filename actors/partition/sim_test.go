@@ -110,7 +110,7 @@ func (s *sim) act() {
 	if s.r.IntN(3) == 0 {
 		s.answerLate()
 	}
-	switch s.r.IntN(22) {
+	switch s.r.IntN(23) {
 	case 0, 1:
 		s.registerRandom(id)
 	case 2:
@@ -121,6 +121,8 @@ func (s *sim) act() {
 		s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Resume{Resume: &belfryv1.Resume{CatchUp: s.r.IntN(2) == 0}}})
 	case 5:
 		s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}})
+	case 22:
+		s.cancelExecution(id)
 	case 6:
 		s.rough = !s.rough
 	case 7:
@@ -151,6 +153,8 @@ const (
 	simRuns  = 25
 )
 
+var simOverlaps = []job.Overlap{job.OverlapAllow, job.OverlapSkip, job.OverlapQueued, job.OverlapReplace}
+
 var simExprs = []string{"* * * * *", "*/2 * * * *", "@every 7s", "30 * * * *", "@every 1s"}
 
 func (s *sim) registerRandom(id string) {
@@ -168,10 +172,21 @@ func (s *sim) registerRandom(id string) {
 		if id == s.ids[rationed] {
 			j.MaxRuns = simRuns
 		}
+		j.Overlap, j.OverlapQueue = simOverlaps[s.r.IntN(len(simOverlaps))], 1+s.r.IntN(3)
 	})
 	before := s.now
 	a := s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}})
 	s.noteRegistration(id, a, before)
+}
+
+// cancelExecution cancels one of the executions in flight.
+func (s *sim) cancelExecution(id string) {
+	j := s.state.jobs[id]
+	if j == nil || len(j.flights()) == 0 {
+		return
+	}
+	f := j.flights()[s.r.IntN(len(j.flights()))]
+	s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Cancel{Cancel: &belfryv1.Cancel{ExecutionId: f.id}}})
 }
 
 func (s *sim) noteRegistration(id string, a *belfryv1.Answer, at time.Time) {

@@ -71,6 +71,7 @@ type State struct {
 	lanes      lanes     // Invariant: durable, due, with no worker.
 	again      []*flight // sent, and to be sent once more to their workers in this step
 	held       []*jobRec // due to be armed while the store was away
+	freed      []*flight // of the place of their jobs, in this step
 	looked     []*jobRec // popped in this step: due within the longest arm-ahead
 	soon       int       // active jobs due within the longest arm-ahead and not yet armed
 	running    map[string]*flight
@@ -173,6 +174,7 @@ func (s *State) Step(now time.Time, e Event) []Effect {
 		s.inquire()
 		s.endAdoption()
 		s.armExtra()
+		s.letNextIn()
 		s.dispatch()
 		s.hint()
 		s.flush()

@@ -48,6 +48,8 @@ func (s *State) whyWaiting(f *flight) string {
 		return "waiting: no worker has claimed it from the queue " + f.queue()
 	case f.phase == waiting && f.sendAt() <= s.now && f.rateOf().Set():
 		return "waiting: rate limit until " + at(f.timer.At())
+	case f.phase == keptOut:
+		return "waiting: another execution of the job has not ended"
 	case f.phase != queued:
 		return ""
 	case len(s.workers) == 0:

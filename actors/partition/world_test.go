@@ -328,6 +328,31 @@ func (w *world) dispatch(d *belfryv1.Dispatch) {
 		w.pending = append(w.pending, func() { w.stepNow(Busied{From: w.worker, Number: d.GetNumber(), Deliveries: busy}) },
 			func() { w.stepNow(Offered{From: w.worker, ID: 1, Slots: len(busy)}) })
 	}
+	w.cancel(d)
+}
+
+// cancel ends calls: nobody knows what came of them.
+func (w *world) cancel(d *belfryv1.Dispatch) {
+	var unknown []*belfryv1.DeliveryRef
+	for _, ref := range d.GetCancel() {
+		j := w.running[ref.GetExecutionId()]
+		switch {
+		case j == nil || j.d.GetAttempt() != ref.GetAttempt():
+			unknown = append(unknown, ref)
+		case !w.ended(j.d):
+			w.finish(j.d, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "the execution is cancelled"}, w.state.life)
+		}
+	}
+	if len(unknown) > 0 {
+		w.pending = append(w.pending, func() { w.stepNow(Busied{From: w.worker, Number: d.GetNumber(), Deliveries: unknown}) })
+	}
+}
+
+// ended tells that a call has a result which is not acknowledged.
+func (w *world) ended(x *belfryv1.Delivery) bool {
+	return slices.ContainsFunc(w.held, func(r *belfryv1.Result) bool {
+		return r.GetExecutionId() == x.GetExecutionId() && r.GetAttempt() == x.GetAttempt()
+	})
 }
 
 func (w *world) holding() []*belfryv1.DeliveryRef {
@@ -339,6 +364,7 @@ func (w *world) holding() []*belfryv1.DeliveryRef {
 }
 
 func (w *world) begin(x *belfryv1.Delivery, epoch int64) {
+	w.alone(x)
 	w.running[x.GetExecutionId()] = &job1{x}
 	w.deliveries = append(w.deliveries, delivery{
 		id: x.GetExecutionId(), key: x.GetKey(), slot: time.UnixMilli(x.GetScheduledFor()).UTC(), at: w.now, attempt: x.GetAttempt(), epoch: epoch,
@@ -350,6 +376,19 @@ func (w *world) begin(x *belfryv1.Delivery, epoch int64) {
 		}
 	}
 	w.finish(x, r, epoch)
+}
+
+// alone: where a job's executions do not run beside others, none does (C12).
+func (w *world) alone(x *belfryv1.Delivery) {
+	f := w.state.running[x.GetExecutionId()]
+	if f == nil || !solitary(f.spec) {
+		return
+	}
+	for id, j := range w.running {
+		if o := w.state.running[id]; id != f.id && o != nil && o.job == f.job && o.gen == f.gen && solitary(o.spec) && !w.ended(j.d) {
+			w.t.Fatalf("%s begins while %s runs, and the overlap is %s", f.id, id, f.spec.GetOverlap())
+		}
+	}
 }
 
 func (w *world) finish(x *belfryv1.Delivery, r *belfryv1.Result, epoch int64) {

@@ -11,14 +11,15 @@ import (
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/client"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/output"
 	"github.com/belfry-scheduler/belfry/gateway/api"
+	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
 func newExecutions(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "executions",
 		Aliases: []string{"execution", "exec"},
-		Short:   "Show what ran, and watch it run",
-	}, newExecutionsList(a), newExecutionsGet(a), newExecutionsWatch(a))
+		Short:   "Show what ran, watch it run, and cancel it",
+	}, newExecutionsList(a), newExecutionsGet(a), newExecutionsWatch(a), newExecutionsCancel(a))
 }
 
 type executionDoc = client.Doc[api.Execution]
@@ -104,6 +105,38 @@ func newExecutionsGet(a *app) *cobra.Command {
 			return a.printExecution(e)
 		},
 	}
+}
+
+func newExecutionsCancel(a *app) *cobra.Command {
+	var req api.CancelRequest
+	cmd := &cobra.Command{
+		Use:   "cancel ID…",
+		Short: "Cancel executions that wait, and end those that run",
+		Long: `Cancel executions. What waits is cancelled at once. What runs is told to end; whether the
+target did the work is unknown then, unless it had answered.`,
+		Args: atLeastOne("id of an execution"),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			c, err := a.client("")
+			if err != nil {
+				return err
+			}
+			var t tally
+			for _, id := range ids {
+				e, err := c.Cancel(cmd.Context(), id, req)
+				switch {
+				case err != nil:
+				case e.Value.Status == string(job.Cancelled):
+					a.note("cancelled %s", output.Printable(id))
+				default:
+					a.note("told the worker of %s to end it", output.Printable(id))
+				}
+				t.add(a.stderr, id, err)
+			}
+			return t.err()
+		},
+	}
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "for the record")
+	return cmd
 }
 
 // printExecution prints an execution; as a table with its attempts.

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/client"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/output"
 	"github.com/belfry-scheduler/belfry/gateway/api"
+	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
 func newJobsDescribe(a *app) *cobra.Command {
@@ -124,6 +125,9 @@ func describePolicies(f facts, s api.JobSpec) {
 	}
 	if c := s.CatchUp; c != nil {
 		f.line("Catch-up", c.Policy)
+	}
+	if s.Overlap != string(job.OverlapAllow) {
+		f.line("Overlap", s.Overlap)
 	}
 }
 

@@ -27,7 +27,8 @@ type jobFlags struct {
 	headers, labels, dependsOn      []string
 	timeout                         time.Duration
 	timing                          timingFlags
-	maxOutstanding                  int
+	maxOutstanding, overlapQueue    int
+	overlap                         string
 	nats, kafka, broker, messageKey string
 }
 
@@ -54,6 +55,8 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.onOpenCircuit, "on-open-circuit", "", "what an execution does whose host's circuit is open: wait, or fail its attempt (default wait)")
 	flags.StringSliceVar(&f.dependsOn, "depends-on", nil, "jobs whose success triggers this one, in place of --schedule: A,B")
 	flags.IntVar(&f.maxOutstanding, "max-outstanding", 0, "unfinished executions that the job may have at once (default 100)")
+	flags.StringVar(&f.overlap, "overlap", "", "what becomes of an execution that is due while another has not ended: allow, skip, queue or replace (default allow)")
+	flags.IntVar(&f.overlapQueue, "overlap-queue", 0, "executions that may wait (default 10)")
 }
 
 // fields is the JSON of the flags that were given.
@@ -64,6 +67,7 @@ func (f *jobFlags) fields(flags *pflag.FlagSet, stdin io.Reader) (map[string]any
 		"starts-at": f.timing.startsAt.orNull(), "ends-at": f.timing.endsAt.orNull(), "timeout": f.timeout.String(), "max-outstanding": f.maxOutstanding, "depends-on": f.dependsOn,
 		"exclude": f.timing.exclude, "jitter": f.timing.jitter.String(), "max-runs": f.timing.maxRuns,
 		"on-open-circuit": f.onOpenCircuit,
+		"overlap":         f.overlap, "overlap-queue": f.overlapQueue,
 	} {
 		if flags.Changed(name) {
 			out[fieldOf(name)] = value

@@ -43,6 +43,18 @@ type ExecutionDetail struct {
 	Attempts []Attempt `json:"attempts"`
 }
 
+// CancelRequest is the body of cancel; it may be absent.
+type CancelRequest struct {
+	Reason string `json:"reason,omitzero" doc:"For the record; at most 200 bytes."`
+}
+
+// Cancelled is the answer to a cancel.
+type Cancelled struct {
+	ExecutionID string `json:"execution_id"`
+	JobID       string `json:"job_id"`
+	Status      string `json:"status" enum:"cancelled,running" doc:"running: its worker is told to end the attempt, which is its last. If the target had answered with success by then, the execution has succeeded."`
+}
+
 // Attempt is one delivery.
 type Attempt struct {
 	Attempt    int        `json:"attempt" doc:"1, 2, … without holes."`

@@ -40,12 +40,13 @@ type Kind byte
 const (
 	Scheduled  Kind = 0
 	Manual     Kind = 'm'
+	Replayed   Kind = 'r' // of a dead letter
 	Backfilled Kind = 'b'
 	Dependent  Kind = 'd'
 )
 
 // marked are the kinds whose ids have a mark and a hash.
-const marked = string(Manual) + string(Backfilled) + string(Dependent)
+const marked = string(Manual) + string(Replayed) + string(Backfilled) + string(Dependent)
 
 const (
 	idTime = "20060102T150405.000Z"

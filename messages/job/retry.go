@@ -14,6 +14,9 @@ type Verdict struct {
 	Reason  string // why there is no other attempt
 }
 
+// Expired is the reason of an execution that is given up for its age.
+const Expired = "expired"
+
 // Attempt is an ended, unsuccessful attempt as Judge sees it.
 type Attempt struct {
 	ExecutionID string
@@ -38,7 +41,7 @@ func (p RetryPolicy) Judge(a Attempt) Verdict {
 	}
 	at := a.EndedAt.Add(pause)
 	if p.MaxElapsed > 0 && at.Sub(a.Due) > p.MaxElapsed {
-		return Verdict{Reason: "expired"}
+		return Verdict{Reason: Expired}
 	}
 	return Verdict{Retry: true, RetryAt: at}
 }

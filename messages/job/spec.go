@@ -19,13 +19,26 @@ type Spec struct {
 	Timeout        time.Duration // one attempt, from dial to the last byte of the answer; of a queue, from claim to completion
 	Retry          RetryPolicy
 	CatchUp        CatchUp
-	MaxOutstanding int      // executions of this job that may be unfinished at once
+	MaxOutstanding int // executions of this job that may be unfinished at once
+	Overlap        Overlap
+	OverlapQueue   int      // executions that may wait, with OverlapQueued
 	DependsOn      []string // jobs whose success triggers this one; its schedule is not evaluated then
 	MaxRuns        int64    // slots of the schedule that are given to the job; 0: all
 	RateLimit      RateLimit
 	OnOpenCircuit  OpenCircuit
 	Paused         bool
 }
+
+// Overlap is what becomes of an execution that is due while another one of its
+// job has not ended, retries included.
+type Overlap string
+
+const (
+	OverlapAllow   Overlap = "allow"   // it runs as well (default)
+	OverlapSkip    Overlap = "skip"    // it is recorded as skipped
+	OverlapQueued  Overlap = "queue"   // it waits its turn; when OverlapQueue wait already it is skipped
+	OverlapReplace Overlap = "replace" // the other one is cancelled, and once that has ended it runs
+)
 
 // Timing is the schedule as the user wrote it. Compile turns it into a
 // Schedule that can be asked for instants.
@@ -105,13 +118,15 @@ const (
 	FoldBoth  FoldRule = "both"
 )
 
-// Target is where an execution goes. Exactly one member is set.
+// Target is where an execution goes. Exactly one of the kinds is set.
 type Target struct {
 	HTTP  *HTTPTarget
 	Actor *ActorTarget
 	Queue *QueueTarget
 	NATS  *NATSTarget
 	Kafka *KafkaTarget
+
+	KeyLifetime time.Duration // how long it remembers an idempotency key
 }
 
 // HTTPTarget is a callback: one request per attempt, 2xx is success.
@@ -217,6 +232,8 @@ const (
 	DefaultTimeout        = 30 * time.Second
 	DefaultQueueTimeout   = time.Hour // a worker that is lost is found by its lease
 	DefaultMaxOutstanding = 100
+	DefaultOverlapQueue   = 10
+	DefaultKeyLifetime    = 24 * time.Hour
 	DefaultMaxAttempts    = 5
 	DefaultInitialBackoff = time.Second
 	DefaultMultiplier     = 2.0
@@ -244,6 +261,9 @@ func (s Spec) Normalize() Spec {
 	}
 	orDefault(&s.Timeout, DefaultTimeout)
 	orDefault(&s.MaxOutstanding, DefaultMaxOutstanding)
+	orDefault(&s.Overlap, OverlapAllow)
+	orDefault(&s.OverlapQueue, DefaultOverlapQueue)
+	orDefault(&s.Target.KeyLifetime, DefaultKeyLifetime)
 	orDefault(&s.Retry.MaxAttempts, DefaultMaxAttempts)
 	orDefault(&s.Retry.InitialBackoff, DefaultInitialBackoff)
 	orDefault(&s.Retry.Multiplier, DefaultMultiplier)

@@ -29,6 +29,9 @@ const (
 	MaxGrace          = 24 * time.Hour
 	MaxOutstandingCap = 100
 	MaxRuns           = 1_000_000_000
+	MaxOverlapQueue   = 98 // beside the one that runs, and the one that is judged
+	MinKeyLifetime    = time.Second
+	MaxKeyLifetime    = 366 * 24 * time.Hour
 )
 
 // NoJitter is the share of a pause that is random when a user asks for none,
@@ -67,6 +70,8 @@ func (s Spec) ValidateCompiled(p AddressPolicy, schedule error) error {
 	if s.MaxRuns > 0 && len(s.DependsOn) > 0 {
 		v.refuse("max_runs", "it counts slots of a schedule, and the jobs of depends_on are what triggers this one: leave one of the two out")
 	}
+	v.overlap(s.Overlap, s.OverlapQueue)
+	v.duration("target.key_lifetime", s.Target.KeyLifetime, MinKeyLifetime, MaxKeyLifetime)
 	if len(v.problems) == 0 {
 		return nil
 	}
@@ -236,6 +241,15 @@ func (v *validation) limits(r RateLimit, o OpenCircuit) {
 	default:
 		v.refuse("on_open_circuit", "%s is neither wait nor fail", shown(string(o)))
 	}
+}
+
+func (v *validation) overlap(o Overlap, queue int) {
+	switch o {
+	case OverlapAllow, OverlapSkip, OverlapQueued, OverlapReplace:
+	default:
+		v.refuse("overlap", "%s is not one of allow, skip, queue, replace", shown(string(o)))
+	}
+	v.count("overlap_queue", queue, MaxOverlapQueue)
 }
 
 func (v *validation) count(field string, n, most int) {

@@ -41,7 +41,7 @@ func TestOneWrongField(t *testing.T) {
 	}
 	actor := func(change func(*ActorTarget)) func(*Spec) {
 		return func(s *Spec) {
-			s.Target = Target{Actor: &ActorTarget{Kind: "cart", Identity: "1"}}
+			s.Target = Target{Actor: &ActorTarget{Kind: "cart", Identity: "1"}, KeyLifetime: DefaultKeyLifetime}
 			change(s.Target.Actor)
 		}
 	}
@@ -61,7 +61,9 @@ func TestOneWrongField(t *testing.T) {
 		{"labels", func(s *Spec) { s.Labels = map[string]string{strings.Repeat("a", 64): "x"} }},
 		{"labels", func(s *Spec) { s.Labels = map[string]string{"a": strings.Repeat("x", 256)} }},
 		{"labels", func(s *Spec) { s.Labels = map[string]string{"a": "x\ny"} }},
-		{"target", func(s *Spec) { s.Target = Target{} }},
+		{"target", func(s *Spec) { s.Target.HTTP = nil }},
+		{"target.key_lifetime", func(s *Spec) { s.Target.KeyLifetime = time.Millisecond }},
+		{"target.key_lifetime", func(s *Spec) { s.Target.KeyLifetime = MaxKeyLifetime + 1 }},
 		{"target.http.method", http(func(h *HTTPTarget) { h.Method = "CONNECT" })},
 		{"target.http.method", http(func(h *HTTPTarget) { h.Method = "post" })},
 		{"target.http.url", http(func(h *HTTPTarget) { h.URL = "https://127.0.0.1" })},
@@ -101,6 +103,9 @@ func TestOneWrongField(t *testing.T) {
 		{"catch_up.grace", func(s *Spec) { s.CatchUp.Grace = math.MaxInt64 }},
 		{"max_outstanding", func(s *Spec) { s.MaxOutstanding = 101 }},
 		{"max_outstanding", func(s *Spec) { s.MaxOutstanding = -1 }},
+		{"overlap", func(s *Spec) { s.Overlap = "forbid" }},
+		{"overlap_queue", func(s *Spec) { s.OverlapQueue = MaxOverlapQueue + 1 }},
+		{"overlap_queue", func(s *Spec) { s.OverlapQueue = -1 }},
 	}
 	for i, c := range cases {
 		s := valid()
@@ -119,11 +124,12 @@ func TestBoundsAreInside(t *testing.T) {
 	s.Retry = RetryPolicy{MaxAttempts: 50, InitialBackoff: time.Millisecond, Multiplier: 1, MaxBackoff: MaxBackoffLimit, Jitter: NoJitter, MaxElapsed: MaxElapsedLimit}
 	s.CatchUp = CatchUp{Policy: CatchUpAll, Max: 1000, Window: time.Millisecond, Grace: MaxGrace}
 	s.MaxOutstanding = 1
+	s.Overlap, s.OverlapQueue = OverlapQueued, MaxOverlapQueue
 	s.Target.HTTP.Body = make([]byte, MaxBody)
 	if err := s.Validate(AddressPolicy{}); err != nil {
 		t.Error(err)
 	}
-	s.Target = Target{Actor: &ActorTarget{Kind: strings.Repeat("k", MaxActorName), Identity: "..", Payload: make([]byte, MaxBody)}}
+	s.Target = Target{KeyLifetime: MinKeyLifetime, Actor: &ActorTarget{Kind: strings.Repeat("k", MaxActorName), Identity: "..", Payload: make([]byte, MaxBody)}}
 	if err := s.Validate(AddressPolicy{}); err != nil {
 		t.Error(err)
 	}

@@ -38,7 +38,7 @@ func FromHistory(row *persistence.HistoryRow) *belfryv1.ExecutionView {
 func (r Reader) Live(j *Job, now time.Time) []*belfryv1.ExecutionView {
 	out := make([]*belfryv1.ExecutionView, 0, len(j.State.GetInFlight())+2)
 	for _, f := range j.State.GetInFlight() {
-		out = append(out, inFlight(j, f))
+		out = append(out, inFlight(j, f, now))
 	}
 	for _, open := range r.openRanges(j, now) {
 		out = append(out, rangeOf(j, open, "schedule"))
@@ -54,7 +54,7 @@ func (r Reader) Live(j *Job, now time.Time) []*belfryv1.ExecutionView {
 
 // inFlight is an execution that is not decided, as its job's row has it. Only
 // the owner knows whether it runs.
-func inFlight(j *Job, f *belfryv1.InFlight) *belfryv1.ExecutionView {
+func inFlight(j *Job, f *belfryv1.InFlight, now time.Time) *belfryv1.ExecutionView {
 	e := &belfryv1.ExecutionView{
 		ExecutionId: messages.ExecutionID(j.ID, j.State.GetGeneration(), f), JobId: j.ID, ScheduledFor: f.GetScheduledFor(),
 		Status: string(job.Pending), Trigger: trigger(f), Due: f.GetDue(),
@@ -74,6 +74,12 @@ func inFlight(j *Job, f *belfryv1.InFlight) *belfryv1.ExecutionView {
 	if l := f.GetLease(); l != nil {
 		e.Status, e.Attempts, e.NextAttemptAt = string(job.Running), f.GetAttempt(), 0
 		e.SentAt, e.Worker = l.GetGrantedAt(), l.GetWorker()
+	}
+	switch {
+	case f.GetCancel() != "":
+		e.Reason = "is being cancelled: " + f.GetCancel()
+	case j.Spec.GetOverlap() != belfryv1.Overlap_OVERLAP_ALLOW && f.GetAttempt() <= 1 && len(f.GetEpochs()) == 0 && f.GetDue() <= now.UnixMilli(): // it was not let in
+		e.Reason = "waits for another execution of the job to end: overlap"
 	}
 	return e
 }

@@ -73,19 +73,20 @@ func (Register_Mode) EnumDescriptor() ([]byte, []int) {
 type Refusal_Code int32
 
 const (
-	Refusal_CODE_UNSPECIFIED Refusal_Code = 0
-	Refusal_CODE_NOT_FOUND   Refusal_Code = 1
-	Refusal_CODE_EXISTS      Refusal_Code = 2
-	Refusal_CODE_REVISION    Refusal_Code = 3 // if_revision does not hold
-	Refusal_CODE_KEY_REUSED  Refusal_Code = 4 // another request under the same command id
-	Refusal_CODE_IN_FLIGHT   Refusal_Code = 5 // the first request under this id is not answered yet
-	Refusal_CODE_INVALID     Refusal_Code = 6
-	Refusal_CODE_BUSY        Refusal_Code = 7 // too much of this is outstanding: later
-	Refusal_CODE_NOT_OWNER   Refusal_Code = 8
-	Refusal_CODE_UNAVAILABLE Refusal_Code = 9  // the owner cannot commit now
-	Refusal_CODE_STATE       Refusal_Code = 10 // the job's state does not allow it
-	Refusal_CODE_LEASE_LOST  Refusal_Code = 50 // the lease is over, or never was
-	Refusal_CODE_CANCELLED   Refusal_Code = 51 // it is over because its execution was cancelled
+	Refusal_CODE_UNSPECIFIED  Refusal_Code = 0
+	Refusal_CODE_NOT_FOUND    Refusal_Code = 1
+	Refusal_CODE_EXISTS       Refusal_Code = 2
+	Refusal_CODE_REVISION     Refusal_Code = 3 // if_revision does not hold
+	Refusal_CODE_KEY_REUSED   Refusal_Code = 4 // another request under the same command id
+	Refusal_CODE_IN_FLIGHT    Refusal_Code = 5 // the first request under this id is not answered yet
+	Refusal_CODE_INVALID      Refusal_Code = 6
+	Refusal_CODE_BUSY         Refusal_Code = 7 // too much of this is outstanding: later
+	Refusal_CODE_NOT_OWNER    Refusal_Code = 8
+	Refusal_CODE_UNAVAILABLE  Refusal_Code = 9  // the owner cannot commit now
+	Refusal_CODE_STATE        Refusal_Code = 10 // the job's state does not allow it
+	Refusal_CODE_LEASE_LOST   Refusal_Code = 50 // the lease is over, or never was
+	Refusal_CODE_CANCELLED    Refusal_Code = 51 // it is over because its execution was cancelled
+	Refusal_CODE_NO_EXECUTION Refusal_Code = 40 // no such execution is in flight, or no such dead letter is kept
 )
 
 // Enum value maps for Refusal_Code.
@@ -104,21 +105,23 @@ var (
 		10: "CODE_STATE",
 		50: "CODE_LEASE_LOST",
 		51: "CODE_CANCELLED",
+		40: "CODE_NO_EXECUTION",
 	}
 	Refusal_Code_value = map[string]int32{
-		"CODE_UNSPECIFIED": 0,
-		"CODE_NOT_FOUND":   1,
-		"CODE_EXISTS":      2,
-		"CODE_REVISION":    3,
-		"CODE_KEY_REUSED":  4,
-		"CODE_IN_FLIGHT":   5,
-		"CODE_INVALID":     6,
-		"CODE_BUSY":        7,
-		"CODE_NOT_OWNER":   8,
-		"CODE_UNAVAILABLE": 9,
-		"CODE_STATE":       10,
-		"CODE_LEASE_LOST":  50,
-		"CODE_CANCELLED":   51,
+		"CODE_UNSPECIFIED":  0,
+		"CODE_NOT_FOUND":    1,
+		"CODE_EXISTS":       2,
+		"CODE_REVISION":     3,
+		"CODE_KEY_REUSED":   4,
+		"CODE_IN_FLIGHT":    5,
+		"CODE_INVALID":      6,
+		"CODE_BUSY":         7,
+		"CODE_NOT_OWNER":    8,
+		"CODE_UNAVAILABLE":  9,
+		"CODE_STATE":        10,
+		"CODE_LEASE_LOST":   50,
+		"CODE_CANCELLED":    51,
+		"CODE_NO_EXECUTION": 40,
 	}
 )
 
@@ -146,7 +149,7 @@ func (x Refusal_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refusal_Code.Descriptor instead.
 func (Refusal_Code) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{13, 0}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{16, 0}
 }
 
 // What a partition owner is asked to do. A command has an id, made before it
@@ -173,6 +176,9 @@ type Command struct {
 	//	*Command_CancelBackfill
 	//	*Command_Complete
 	//	*Command_Release
+	//	*Command_Cancel
+	//	*Command_Replay
+	//	*Command_Purge
 	Action        isCommand_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -360,6 +366,33 @@ func (x *Command) GetRelease() *Release {
 	return nil
 }
 
+func (x *Command) GetCancel() *Cancel {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetReplay() *ReplayDead {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Replay); ok {
+			return x.Replay
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetPurge() *Purge {
+	if x != nil {
+		if x, ok := x.Action.(*Command_Purge); ok {
+			return x.Purge
+		}
+	}
+	return nil
+}
+
 type isCommand_Action interface {
 	isCommand_Action()
 }
@@ -416,6 +449,18 @@ type Command_Release struct {
 	Release *Release `protobuf:"bytes,31,opt,name=release,proto3,oneof"`
 }
 
+type Command_Cancel struct {
+	Cancel *Cancel `protobuf:"bytes,10,opt,name=cancel,proto3,oneof"`
+}
+
+type Command_Replay struct {
+	Replay *ReplayDead `protobuf:"bytes,11,opt,name=replay,proto3,oneof"`
+}
+
+type Command_Purge struct {
+	Purge *Purge `protobuf:"bytes,12,opt,name=purge,proto3,oneof"`
+}
+
 func (*Command_Register) isCommand_Action() {}
 
 func (*Command_Delete) isCommand_Action() {}
@@ -441,6 +486,12 @@ func (*Command_CancelBackfill) isCommand_Action() {}
 func (*Command_Complete) isCommand_Action() {}
 
 func (*Command_Release) isCommand_Action() {}
+
+func (*Command_Cancel) isCommand_Action() {}
+
+func (*Command_Replay) isCommand_Action() {}
+
+func (*Command_Purge) isCommand_Action() {}
 
 // Register creates a job or replaces its spec.
 type Register struct {
@@ -868,6 +919,181 @@ func (x *CancelBackfill) GetId() string {
 	return ""
 }
 
+// Cancel ends an execution that is not decided. What runs is told to stop.
+type Cancel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExecutionId   string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cancel) Reset() {
+	*x = Cancel{}
+	mi := &file_belfry_v1_command_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cancel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cancel) ProtoMessage() {}
+
+func (x *Cancel) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
+func (*Cancel) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Cancel) GetExecutionId() string {
+	if x != nil {
+		return x.ExecutionId
+	}
+	return ""
+}
+
+func (x *Cancel) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// ReplayDead runs a dead letter once more.
+type ReplayDead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExecutionId   string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
+	NewKey        bool                   `protobuf:"varint,2,opt,name=new_key,json=newKey,proto3" json:"new_key,omitempty"`    // a second effect is wanted
+	SameKey       bool                   `protobuf:"varint,3,opt,name=same_key,json=sameKey,proto3" json:"same_key,omitempty"` // the original's key, although the target may have forgotten it
+	Dead          *DeadLetter            `protobuf:"bytes,4,opt,name=dead,proto3" json:"dead,omitempty"`                       // what the store has under the id; the owner's shell reads it, nobody sends it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayDead) Reset() {
+	*x = ReplayDead{}
+	mi := &file_belfry_v1_command_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayDead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayDead) ProtoMessage() {}
+
+func (x *ReplayDead) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayDead.ProtoReflect.Descriptor instead.
+func (*ReplayDead) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ReplayDead) GetExecutionId() string {
+	if x != nil {
+		return x.ExecutionId
+	}
+	return ""
+}
+
+func (x *ReplayDead) GetNewKey() bool {
+	if x != nil {
+		return x.NewKey
+	}
+	return false
+}
+
+func (x *ReplayDead) GetSameKey() bool {
+	if x != nil {
+		return x.SameKey
+	}
+	return false
+}
+
+func (x *ReplayDead) GetDead() *DeadLetter {
+	if x != nil {
+		return x.Dead
+	}
+	return nil
+}
+
+// Purge forgets a dead letter.
+type Purge struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExecutionId   string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
+	Dead          *DeadLetter            `protobuf:"bytes,2,opt,name=dead,proto3" json:"dead,omitempty"` // as in ReplayDead
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Purge) Reset() {
+	*x = Purge{}
+	mi := &file_belfry_v1_command_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Purge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Purge) ProtoMessage() {}
+
+func (x *Purge) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_command_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Purge.ProtoReflect.Descriptor instead.
+func (*Purge) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Purge) GetExecutionId() string {
+	if x != nil {
+		return x.ExecutionId
+	}
+	return ""
+}
+
+func (x *Purge) GetDead() *DeadLetter {
+	if x != nil {
+		return x.Dead
+	}
+	return nil
+}
+
 // Answer is what became of a command; it is sent only after the batch that
 // holds its effect is durable.
 type Answer struct {
@@ -894,7 +1120,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_belfry_v1_command_proto_msgTypes[9]
+	mi := &file_belfry_v1_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1132,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[9]
+	mi := &file_belfry_v1_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1145,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{9}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Answer) GetCommandId() string {
@@ -1118,7 +1344,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_belfry_v1_command_proto_msgTypes[10]
+	mi := &file_belfry_v1_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1356,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[10]
+	mi := &file_belfry_v1_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1369,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{10}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Job) GetJobId() string {
@@ -1185,13 +1411,15 @@ type Execution struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ExecutionId   string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
 	ScheduledFor  int64                  `protobuf:"varint,2,opt,name=scheduled_for,json=scheduledFor,proto3" json:"scheduled_for,omitempty"`
+	Status        string                 `protobuf:"bytes,40,opt,name=status,proto3" json:"status,omitempty"` // pending, running or cancelled; "" is pending
+	ReplayOf      string                 `protobuf:"bytes,41,opt,name=replay_of,json=replayOf,proto3" json:"replay_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_belfry_v1_command_proto_msgTypes[11]
+	mi := &file_belfry_v1_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1431,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[11]
+	mi := &file_belfry_v1_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1444,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{11}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Execution) GetExecutionId() string {
@@ -1233,6 +1461,20 @@ func (x *Execution) GetScheduledFor() int64 {
 	return 0
 }
 
+func (x *Execution) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Execution) GetReplayOf() string {
+	if x != nil {
+		return x.ReplayOf
+	}
+	return ""
+}
+
 type Deleted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1241,7 +1483,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_belfry_v1_command_proto_msgTypes[12]
+	mi := &file_belfry_v1_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1495,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[12]
+	mi := &file_belfry_v1_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1508,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{12}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{15}
 }
 
 // Refusal is a command that changed nothing, and why.
@@ -1281,7 +1523,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_belfry_v1_command_proto_msgTypes[13]
+	mi := &file_belfry_v1_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1535,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[13]
+	mi := &file_belfry_v1_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1548,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{13}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Refusal) GetCode() Refusal_Code {
@@ -1340,7 +1582,7 @@ type Commands struct {
 
 func (x *Commands) Reset() {
 	*x = Commands{}
-	mi := &file_belfry_v1_command_proto_msgTypes[14]
+	mi := &file_belfry_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1594,7 @@ func (x *Commands) String() string {
 func (*Commands) ProtoMessage() {}
 
 func (x *Commands) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[14]
+	mi := &file_belfry_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1607,7 @@ func (x *Commands) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commands.ProtoReflect.Descriptor instead.
 func (*Commands) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Commands) GetCommands() []*Command {
@@ -1384,7 +1626,7 @@ type Answers struct {
 
 func (x *Answers) Reset() {
 	*x = Answers{}
-	mi := &file_belfry_v1_command_proto_msgTypes[15]
+	mi := &file_belfry_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1638,7 @@ func (x *Answers) String() string {
 func (*Answers) ProtoMessage() {}
 
 func (x *Answers) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[15]
+	mi := &file_belfry_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1651,7 @@ func (x *Answers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answers.ProtoReflect.Descriptor instead.
 func (*Answers) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Answers) GetAnswers() []*Answer {
@@ -1430,7 +1672,7 @@ type Describe struct {
 
 func (x *Describe) Reset() {
 	*x = Describe{}
-	mi := &file_belfry_v1_command_proto_msgTypes[16]
+	mi := &file_belfry_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1684,7 @@ func (x *Describe) String() string {
 func (*Describe) ProtoMessage() {}
 
 func (x *Describe) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[16]
+	mi := &file_belfry_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1697,7 @@ func (x *Describe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Describe.ProtoReflect.Descriptor instead.
 func (*Describe) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Describe) GetJobId() string {
@@ -1476,7 +1718,7 @@ type Description struct {
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_belfry_v1_command_proto_msgTypes[17]
+	mi := &file_belfry_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1730,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[17]
+	mi := &file_belfry_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1743,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Description) GetRunning() []*Description_Running {
@@ -1535,7 +1777,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_belfry_v1_command_proto_msgTypes[18]
+	mi := &file_belfry_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1789,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[18]
+	mi := &file_belfry_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1802,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetJob) GetJobId() string {
@@ -1583,7 +1825,7 @@ type ListExecutions struct {
 
 func (x *ListExecutions) Reset() {
 	*x = ListExecutions{}
-	mi := &file_belfry_v1_command_proto_msgTypes[19]
+	mi := &file_belfry_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1837,7 @@ func (x *ListExecutions) String() string {
 func (*ListExecutions) ProtoMessage() {}
 
 func (x *ListExecutions) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[19]
+	mi := &file_belfry_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1850,7 @@ func (x *ListExecutions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExecutions.ProtoReflect.Descriptor instead.
 func (*ListExecutions) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListExecutions) GetJobId() string {
@@ -1644,7 +1886,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_belfry_v1_command_proto_msgTypes[20]
+	mi := &file_belfry_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1898,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[20]
+	mi := &file_belfry_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1911,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Place) GetScheduledFor() int64 {
@@ -1704,7 +1946,7 @@ type ExecutionList struct {
 
 func (x *ExecutionList) Reset() {
 	*x = ExecutionList{}
-	mi := &file_belfry_v1_command_proto_msgTypes[21]
+	mi := &file_belfry_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1958,7 @@ func (x *ExecutionList) String() string {
 func (*ExecutionList) ProtoMessage() {}
 
 func (x *ExecutionList) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[21]
+	mi := &file_belfry_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1971,7 @@ func (x *ExecutionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionList.ProtoReflect.Descriptor instead.
 func (*ExecutionList) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExecutionList) GetExecutions() []*ExecutionView {
@@ -1767,7 +2009,7 @@ type ExecutionView struct {
 	SentAt          int64                  `protobuf:"varint,8,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	FinishedAt      int64                  `protobuf:"varint,9,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	NextAttemptAt   int64                  `protobuf:"varint,10,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
-	Trigger         string                 `protobuf:"bytes,11,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up, backfill
+	Trigger         string                 `protobuf:"bytes,11,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up, backfill, replay
 	Range           *SlotRange             `protobuf:"bytes,12,opt,name=range,proto3" json:"range,omitempty"`
 	Generation      int64                  `protobuf:"varint,13,opt,name=generation,proto3" json:"generation,omitempty"`
 	Revision        int64                  `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -1778,13 +2020,15 @@ type ExecutionView struct {
 	Key             string                 `protobuf:"bytes,31,opt,name=key,proto3" json:"key,omitempty"`                                                 // idempotency key, when it is not the execution's id
 	Worker          string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`                                           // outside worker that has claimed it, or did last
 	LeaseExpiresAt  int64                  `protobuf:"varint,51,opt,name=lease_expires_at,json=leaseExpiresAt,proto3" json:"lease_expires_at,omitempty"`  // 0: nobody holds it, or its owner was not asked
+	ReplayOf        string                 `protobuf:"bytes,40,opt,name=replay_of,json=replayOf,proto3" json:"replay_of,omitempty"`
+	ReplayedBy      string                 `protobuf:"bytes,41,opt,name=replayed_by,json=replayedBy,proto3" json:"replayed_by,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ExecutionView) Reset() {
 	*x = ExecutionView{}
-	mi := &file_belfry_v1_command_proto_msgTypes[22]
+	mi := &file_belfry_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +2040,7 @@ func (x *ExecutionView) String() string {
 func (*ExecutionView) ProtoMessage() {}
 
 func (x *ExecutionView) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[22]
+	mi := &file_belfry_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +2053,7 @@ func (x *ExecutionView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionView.ProtoReflect.Descriptor instead.
 func (*ExecutionView) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExecutionView) GetExecutionId() string {
@@ -1959,6 +2203,20 @@ func (x *ExecutionView) GetLeaseExpiresAt() int64 {
 	return 0
 }
 
+func (x *ExecutionView) GetReplayOf() string {
+	if x != nil {
+		return x.ReplayOf
+	}
+	return ""
+}
+
+func (x *ExecutionView) GetReplayedBy() string {
+	if x != nil {
+		return x.ReplayedBy
+	}
+	return ""
+}
+
 type Description_Running struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	ExecutionId    string                 `protobuf:"bytes,1,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
@@ -1972,7 +2230,7 @@ type Description_Running struct {
 
 func (x *Description_Running) Reset() {
 	*x = Description_Running{}
-	mi := &file_belfry_v1_command_proto_msgTypes[24]
+	mi := &file_belfry_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2242,7 @@ func (x *Description_Running) String() string {
 func (*Description_Running) ProtoMessage() {}
 
 func (x *Description_Running) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_command_proto_msgTypes[24]
+	mi := &file_belfry_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2255,7 @@ func (x *Description_Running) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description_Running.ProtoReflect.Descriptor instead.
 func (*Description_Running) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_command_proto_rawDescGZIP(), []int{17, 0}
+	return file_belfry_v1_command_proto_rawDescGZIP(), []int{20, 0}
 }
 
 func (x *Description_Running) GetExecutionId() string {
@@ -2039,7 +2297,7 @@ var File_belfry_v1_command_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x17belfry/v1/command.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\x1a\x13belfry/v1/job.proto\x1a\x15belfry/v1/queue.proto\"\xf3\x05\n" +
+	"\x17belfry/v1/command.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\x1a\x13belfry/v1/job.proto\x1a\x15belfry/v1/queue.proto\"\xfb\x06\n" +
 	"\aCommand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\x12\x15\n" +
@@ -2057,7 +2315,11 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\bbackfill\x18\x0f \x01(\v2\x16.belfry.v1.AskBackfillH\x00R\bbackfill\x12D\n" +
 	"\x0fcancel_backfill\x18\x10 \x01(\v2\x19.belfry.v1.CancelBackfillH\x00R\x0ecancelBackfill\x121\n" +
 	"\bcomplete\x18\x1e \x01(\v2\x13.belfry.v1.CompleteH\x00R\bcomplete\x12.\n" +
-	"\arelease\x18\x1f \x01(\v2\x12.belfry.v1.ReleaseH\x00R\areleaseB\b\n" +
+	"\arelease\x18\x1f \x01(\v2\x12.belfry.v1.ReleaseH\x00R\arelease\x12+\n" +
+	"\x06cancel\x18\n" +
+	" \x01(\v2\x11.belfry.v1.CancelH\x00R\x06cancel\x12/\n" +
+	"\x06replay\x18\v \x01(\v2\x15.belfry.v1.ReplayDeadH\x00R\x06replay\x12(\n" +
+	"\x05purge\x18\f \x01(\v2\x10.belfry.v1.PurgeH\x00R\x05purgeB\b\n" +
 	"\x06action\"\x88\x02\n" +
 	"\bRegister\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\x12,\n" +
@@ -2092,7 +2354,19 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\anew_key\x18\x04 \x01(\bR\x06newKey\x12\x17\n" +
 	"\adry_run\x18\x05 \x01(\bR\x06dryRun\" \n" +
 	"\x0eCancelBackfill\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xb2\x04\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"C\n" +
+	"\x06Cancel\x12!\n" +
+	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x8e\x01\n" +
+	"\n" +
+	"ReplayDead\x12!\n" +
+	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x17\n" +
+	"\anew_key\x18\x02 \x01(\bR\x06newKey\x12\x19\n" +
+	"\bsame_key\x18\x03 \x01(\bR\asameKey\x12)\n" +
+	"\x04dead\x18\x04 \x01(\v2\x15.belfry.v1.DeadLetterR\x04dead\"U\n" +
+	"\x05Purge\x12!\n" +
+	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12)\n" +
+	"\x04dead\x18\x02 \x01(\v2\x15.belfry.v1.DeadLetterR\x04dead\"\xb2\x04\n" +
 	"\x06Answer\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\"\n" +
@@ -2116,15 +2390,17 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12&\n" +
 	"\x04spec\x18\x03 \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\x12)\n" +
 	"\x05state\x18\x04 \x01(\v2\x13.belfry.v1.JobStateR\x05state\x12\x19\n" +
-	"\bnext_run\x18\x05 \x01(\x03R\anextRun\"S\n" +
+	"\bnext_run\x18\x05 \x01(\x03R\anextRun\"\x88\x01\n" +
 	"\tExecution\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12#\n" +
-	"\rscheduled_for\x18\x02 \x01(\x03R\fscheduledFor\"\t\n" +
-	"\aDeleted\"\xea\x02\n" +
+	"\rscheduled_for\x18\x02 \x01(\x03R\fscheduledFor\x12\x16\n" +
+	"\x06status\x18( \x01(\tR\x06status\x12\x1b\n" +
+	"\treplay_of\x18) \x01(\tR\breplayOf\"\t\n" +
+	"\aDeleted\"\x81\x03\n" +
 	"\aRefusal\x12+\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x17.belfry.v1.Refusal.CodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
-	"\x05field\x18\x03 \x01(\tR\x05field\"\x81\x02\n" +
+	"\x05field\x18\x03 \x01(\tR\x05field\"\x98\x02\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCODE_NOT_FOUND\x10\x01\x12\x0f\n" +
@@ -2140,7 +2416,8 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"CODE_STATE\x10\n" +
 	"\x12\x13\n" +
 	"\x0fCODE_LEASE_LOST\x102\x12\x12\n" +
-	"\x0eCODE_CANCELLED\x103\":\n" +
+	"\x0eCODE_CANCELLED\x103\x12\x15\n" +
+	"\x11CODE_NO_EXECUTION\x10(\":\n" +
 	"\bCommands\x12.\n" +
 	"\bcommands\x18\x01 \x03(\v2\x12.belfry.v1.CommandR\bcommands\"6\n" +
 	"\aAnswers\x12+\n" +
@@ -2177,7 +2454,7 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"executions\x18\x01 \x03(\v2\x18.belfry.v1.ExecutionViewR\n" +
 	"executions\x12$\n" +
 	"\x04next\x18\x02 \x01(\v2\x10.belfry.v1.PlaceR\x04next\x12,\n" +
-	"\arefusal\x18\x03 \x01(\v2\x12.belfry.v1.RefusalR\arefusal\"\xff\x04\n" +
+	"\arefusal\x18\x03 \x01(\v2\x12.belfry.v1.RefusalR\arefusal\"\xbd\x05\n" +
 	"\rExecutionView\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12#\n" +
@@ -2204,7 +2481,10 @@ const file_belfry_v1_command_proto_rawDesc = "" +
 	"\bbackfill\x18\x1e \x01(\tR\bbackfill\x12\x10\n" +
 	"\x03key\x18\x1f \x01(\tR\x03key\x12\x16\n" +
 	"\x06worker\x182 \x01(\tR\x06worker\x12(\n" +
-	"\x10lease_expires_at\x183 \x01(\x03R\x0eleaseExpiresAtB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
+	"\x10lease_expires_at\x183 \x01(\x03R\x0eleaseExpiresAt\x12\x1b\n" +
+	"\treplay_of\x18( \x01(\tR\breplayOf\x12\x1f\n" +
+	"\vreplayed_by\x18) \x01(\tR\n" +
+	"replayedByB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
 
 var (
 	file_belfry_v1_command_proto_rawDescOnce sync.Once
@@ -2219,7 +2499,7 @@ func file_belfry_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_belfry_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_belfry_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_belfry_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_belfry_v1_command_proto_goTypes = []any{
 	(Register_Mode)(0),          // 0: belfry.v1.Register.Mode
 	(Refusal_Code)(0),           // 1: belfry.v1.Refusal.Code
@@ -2232,38 +2512,42 @@ var file_belfry_v1_command_proto_goTypes = []any{
 	(*Trigger)(nil),             // 8: belfry.v1.Trigger
 	(*AskBackfill)(nil),         // 9: belfry.v1.AskBackfill
 	(*CancelBackfill)(nil),      // 10: belfry.v1.CancelBackfill
-	(*Answer)(nil),              // 11: belfry.v1.Answer
-	(*Job)(nil),                 // 12: belfry.v1.Job
-	(*Execution)(nil),           // 13: belfry.v1.Execution
-	(*Deleted)(nil),             // 14: belfry.v1.Deleted
-	(*Refusal)(nil),             // 15: belfry.v1.Refusal
-	(*Commands)(nil),            // 16: belfry.v1.Commands
-	(*Answers)(nil),             // 17: belfry.v1.Answers
-	(*Describe)(nil),            // 18: belfry.v1.Describe
-	(*Description)(nil),         // 19: belfry.v1.Description
-	(*GetJob)(nil),              // 20: belfry.v1.GetJob
-	(*ListExecutions)(nil),      // 21: belfry.v1.ListExecutions
-	(*Place)(nil),               // 22: belfry.v1.Place
-	(*ExecutionList)(nil),       // 23: belfry.v1.ExecutionList
-	(*ExecutionView)(nil),       // 24: belfry.v1.ExecutionView
-	nil,                         // 25: belfry.v1.Delete.WithoutEntry
-	(*Description_Running)(nil), // 26: belfry.v1.Description.Running
-	nil,                         // 27: belfry.v1.Description.DependentsEntry
-	(*SetEdges)(nil),            // 28: belfry.v1.SetEdges
-	(*Attach)(nil),              // 29: belfry.v1.Attach
-	(*Detach)(nil),              // 30: belfry.v1.Detach
-	(*Notify)(nil),              // 31: belfry.v1.Notify
-	(*Complete)(nil),            // 32: belfry.v1.Complete
-	(*Release)(nil),             // 33: belfry.v1.Release
-	(*JobSpec)(nil),             // 34: belfry.v1.JobSpec
-	(*Taken)(nil),               // 35: belfry.v1.Taken
-	(*Done)(nil),                // 36: belfry.v1.Done
-	(*Backfill)(nil),            // 37: belfry.v1.Backfill
-	(*Grant)(nil),               // 38: belfry.v1.Grant
-	(*LeaseHeld)(nil),           // 39: belfry.v1.LeaseHeld
-	(*LeaseOver)(nil),           // 40: belfry.v1.LeaseOver
-	(*JobState)(nil),            // 41: belfry.v1.JobState
-	(*SlotRange)(nil),           // 42: belfry.v1.SlotRange
+	(*Cancel)(nil),              // 11: belfry.v1.Cancel
+	(*ReplayDead)(nil),          // 12: belfry.v1.ReplayDead
+	(*Purge)(nil),               // 13: belfry.v1.Purge
+	(*Answer)(nil),              // 14: belfry.v1.Answer
+	(*Job)(nil),                 // 15: belfry.v1.Job
+	(*Execution)(nil),           // 16: belfry.v1.Execution
+	(*Deleted)(nil),             // 17: belfry.v1.Deleted
+	(*Refusal)(nil),             // 18: belfry.v1.Refusal
+	(*Commands)(nil),            // 19: belfry.v1.Commands
+	(*Answers)(nil),             // 20: belfry.v1.Answers
+	(*Describe)(nil),            // 21: belfry.v1.Describe
+	(*Description)(nil),         // 22: belfry.v1.Description
+	(*GetJob)(nil),              // 23: belfry.v1.GetJob
+	(*ListExecutions)(nil),      // 24: belfry.v1.ListExecutions
+	(*Place)(nil),               // 25: belfry.v1.Place
+	(*ExecutionList)(nil),       // 26: belfry.v1.ExecutionList
+	(*ExecutionView)(nil),       // 27: belfry.v1.ExecutionView
+	nil,                         // 28: belfry.v1.Delete.WithoutEntry
+	(*Description_Running)(nil), // 29: belfry.v1.Description.Running
+	nil,                         // 30: belfry.v1.Description.DependentsEntry
+	(*SetEdges)(nil),            // 31: belfry.v1.SetEdges
+	(*Attach)(nil),              // 32: belfry.v1.Attach
+	(*Detach)(nil),              // 33: belfry.v1.Detach
+	(*Notify)(nil),              // 34: belfry.v1.Notify
+	(*Complete)(nil),            // 35: belfry.v1.Complete
+	(*Release)(nil),             // 36: belfry.v1.Release
+	(*JobSpec)(nil),             // 37: belfry.v1.JobSpec
+	(*DeadLetter)(nil),          // 38: belfry.v1.DeadLetter
+	(*Taken)(nil),               // 39: belfry.v1.Taken
+	(*Done)(nil),                // 40: belfry.v1.Done
+	(*Backfill)(nil),            // 41: belfry.v1.Backfill
+	(*Grant)(nil),               // 42: belfry.v1.Grant
+	(*LeaseHeld)(nil),           // 43: belfry.v1.LeaseHeld
+	(*LeaseOver)(nil),           // 44: belfry.v1.LeaseOver
+	(*JobState)(nil),            // 45: belfry.v1.JobState
+	(*SlotRange)(nil),           // 46: belfry.v1.SlotRange
 }
 var file_belfry_v1_command_proto_depIdxs = []int32{
 	3,  // 0: belfry.v1.Command.register:type_name -> belfry.v1.Register
@@ -2271,45 +2555,50 @@ var file_belfry_v1_command_proto_depIdxs = []int32{
 	6,  // 2: belfry.v1.Command.pause:type_name -> belfry.v1.Pause
 	7,  // 3: belfry.v1.Command.resume:type_name -> belfry.v1.Resume
 	8,  // 4: belfry.v1.Command.trigger:type_name -> belfry.v1.Trigger
-	28, // 5: belfry.v1.Command.set_edges:type_name -> belfry.v1.SetEdges
-	29, // 6: belfry.v1.Command.attach:type_name -> belfry.v1.Attach
-	30, // 7: belfry.v1.Command.detach:type_name -> belfry.v1.Detach
-	31, // 8: belfry.v1.Command.notify:type_name -> belfry.v1.Notify
+	31, // 5: belfry.v1.Command.set_edges:type_name -> belfry.v1.SetEdges
+	32, // 6: belfry.v1.Command.attach:type_name -> belfry.v1.Attach
+	33, // 7: belfry.v1.Command.detach:type_name -> belfry.v1.Detach
+	34, // 8: belfry.v1.Command.notify:type_name -> belfry.v1.Notify
 	9,  // 9: belfry.v1.Command.backfill:type_name -> belfry.v1.AskBackfill
 	10, // 10: belfry.v1.Command.cancel_backfill:type_name -> belfry.v1.CancelBackfill
-	32, // 11: belfry.v1.Command.complete:type_name -> belfry.v1.Complete
-	33, // 12: belfry.v1.Command.release:type_name -> belfry.v1.Release
-	34, // 13: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
-	0,  // 14: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
-	4,  // 15: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
-	25, // 16: belfry.v1.Delete.without:type_name -> belfry.v1.Delete.WithoutEntry
-	12, // 17: belfry.v1.Answer.job:type_name -> belfry.v1.Job
-	13, // 18: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
-	14, // 19: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
-	15, // 20: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
-	35, // 21: belfry.v1.Answer.taken:type_name -> belfry.v1.Taken
-	36, // 22: belfry.v1.Answer.done:type_name -> belfry.v1.Done
-	37, // 23: belfry.v1.Answer.backfill:type_name -> belfry.v1.Backfill
-	38, // 24: belfry.v1.Answer.grant:type_name -> belfry.v1.Grant
-	39, // 25: belfry.v1.Answer.lease_held:type_name -> belfry.v1.LeaseHeld
-	40, // 26: belfry.v1.Answer.lease_over:type_name -> belfry.v1.LeaseOver
-	34, // 27: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
-	41, // 28: belfry.v1.Job.state:type_name -> belfry.v1.JobState
-	1,  // 29: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
-	2,  // 30: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
-	11, // 31: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
-	26, // 32: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
-	27, // 33: belfry.v1.Description.dependents:type_name -> belfry.v1.Description.DependentsEntry
-	22, // 34: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
-	24, // 35: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
-	22, // 36: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
-	15, // 37: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
-	42, // 38: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	35, // 11: belfry.v1.Command.complete:type_name -> belfry.v1.Complete
+	36, // 12: belfry.v1.Command.release:type_name -> belfry.v1.Release
+	11, // 13: belfry.v1.Command.cancel:type_name -> belfry.v1.Cancel
+	12, // 14: belfry.v1.Command.replay:type_name -> belfry.v1.ReplayDead
+	13, // 15: belfry.v1.Command.purge:type_name -> belfry.v1.Purge
+	37, // 16: belfry.v1.Register.spec:type_name -> belfry.v1.JobSpec
+	0,  // 17: belfry.v1.Register.mode:type_name -> belfry.v1.Register.Mode
+	4,  // 18: belfry.v1.Register.paused:type_name -> belfry.v1.Paused
+	28, // 19: belfry.v1.Delete.without:type_name -> belfry.v1.Delete.WithoutEntry
+	38, // 20: belfry.v1.ReplayDead.dead:type_name -> belfry.v1.DeadLetter
+	38, // 21: belfry.v1.Purge.dead:type_name -> belfry.v1.DeadLetter
+	15, // 22: belfry.v1.Answer.job:type_name -> belfry.v1.Job
+	16, // 23: belfry.v1.Answer.execution:type_name -> belfry.v1.Execution
+	17, // 24: belfry.v1.Answer.deleted:type_name -> belfry.v1.Deleted
+	18, // 25: belfry.v1.Answer.refusal:type_name -> belfry.v1.Refusal
+	39, // 26: belfry.v1.Answer.taken:type_name -> belfry.v1.Taken
+	40, // 27: belfry.v1.Answer.done:type_name -> belfry.v1.Done
+	41, // 28: belfry.v1.Answer.backfill:type_name -> belfry.v1.Backfill
+	42, // 29: belfry.v1.Answer.grant:type_name -> belfry.v1.Grant
+	43, // 30: belfry.v1.Answer.lease_held:type_name -> belfry.v1.LeaseHeld
+	44, // 31: belfry.v1.Answer.lease_over:type_name -> belfry.v1.LeaseOver
+	37, // 32: belfry.v1.Job.spec:type_name -> belfry.v1.JobSpec
+	45, // 33: belfry.v1.Job.state:type_name -> belfry.v1.JobState
+	1,  // 34: belfry.v1.Refusal.code:type_name -> belfry.v1.Refusal.Code
+	2,  // 35: belfry.v1.Commands.commands:type_name -> belfry.v1.Command
+	14, // 36: belfry.v1.Answers.answers:type_name -> belfry.v1.Answer
+	29, // 37: belfry.v1.Description.running:type_name -> belfry.v1.Description.Running
+	30, // 38: belfry.v1.Description.dependents:type_name -> belfry.v1.Description.DependentsEntry
+	25, // 39: belfry.v1.ListExecutions.before:type_name -> belfry.v1.Place
+	27, // 40: belfry.v1.ExecutionList.executions:type_name -> belfry.v1.ExecutionView
+	25, // 41: belfry.v1.ExecutionList.next:type_name -> belfry.v1.Place
+	18, // 42: belfry.v1.ExecutionList.refusal:type_name -> belfry.v1.Refusal
+	46, // 43: belfry.v1.ExecutionView.range:type_name -> belfry.v1.SlotRange
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_command_proto_init() }
@@ -2334,8 +2623,11 @@ func file_belfry_v1_command_proto_init() {
 		(*Command_CancelBackfill)(nil),
 		(*Command_Complete)(nil),
 		(*Command_Release)(nil),
+		(*Command_Cancel)(nil),
+		(*Command_Replay)(nil),
+		(*Command_Purge)(nil),
 	}
-	file_belfry_v1_command_proto_msgTypes[9].OneofWrappers = []any{
+	file_belfry_v1_command_proto_msgTypes[12].OneofWrappers = []any{
 		(*Answer_Job)(nil),
 		(*Answer_Execution)(nil),
 		(*Answer_Deleted)(nil),
@@ -2353,7 +2645,7 @@ func file_belfry_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_command_proto_rawDesc), len(file_belfry_v1_command_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   26,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -141,6 +141,7 @@ type Dispatch struct {
 	Stamp         int64                  `protobuf:"varint,5,opt,name=stamp,proto3" json:"stamp,omitempty"`     // the worker's own newest stamp that the owner had when it sent this; 0: sent within one process
 	Confirm       bool                   `protobuf:"varint,6,opt,name=confirm,proto3" json:"confirm,omitempty"` // answer Begun: this may be lost on its way
 	Number        int64                  `protobuf:"varint,7,opt,name=number,proto3" json:"number,omitempty"`   // grows with each of an epoch: a worker drops one that comes after a later one, and repeats; 0: not numbered
+	Cancel        []*DeliveryRef         `protobuf:"bytes,40,rep,name=cancel,proto3" json:"cancel,omitempty"`   // calls to end; those that were not begun are answered by Busy, and never will be
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -222,6 +223,13 @@ func (x *Dispatch) GetNumber() int64 {
 		return x.Number
 	}
 	return 0
+}
+
+func (x *Dispatch) GetCancel() []*DeliveryRef {
+	if x != nil {
+		return x.Cancel
+	}
+	return nil
 }
 
 type Delivery struct {
@@ -1118,7 +1126,7 @@ var File_belfry_v1_execution_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_execution_proto_rawDesc = "" +
 	"\n" +
-	"\x19belfry/v1/execution.proto\x12\tbelfry.v1\x1a\x13belfry/v1/job.proto\"\xd1\x01\n" +
+	"\x19belfry/v1/execution.proto\x12\tbelfry.v1\x1a\x13belfry/v1/job.proto\"\x81\x02\n" +
 	"\bDispatch\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x14\n" +
@@ -1128,7 +1136,8 @@ const file_belfry_v1_execution_proto_rawDesc = "" +
 	"deliveries\x12\x14\n" +
 	"\x05stamp\x18\x05 \x01(\x03R\x05stamp\x12\x18\n" +
 	"\aconfirm\x18\x06 \x01(\bR\aconfirm\x12\x16\n" +
-	"\x06number\x18\a \x01(\x03R\x06number\"\xf1\x01\n" +
+	"\x06number\x18\a \x01(\x03R\x06number\x12.\n" +
+	"\x06cancel\x18( \x03(\v2\x16.belfry.v1.DeliveryRefR\x06cancel\"\xf1\x01\n" +
 	"\bDelivery\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x10\n" +
@@ -1259,19 +1268,20 @@ var file_belfry_v1_execution_proto_goTypes = []any{
 }
 var file_belfry_v1_execution_proto_depIdxs = []int32{
 	3,  // 0: belfry.v1.Dispatch.deliveries:type_name -> belfry.v1.Delivery
-	14, // 1: belfry.v1.Delivery.target:type_name -> belfry.v1.Target
-	8,  // 2: belfry.v1.Begun.deliveries:type_name -> belfry.v1.DeliveryRef
-	8,  // 3: belfry.v1.Holds.deliveries:type_name -> belfry.v1.DeliveryRef
-	8,  // 4: belfry.v1.Busy.deliveries:type_name -> belfry.v1.DeliveryRef
-	0,  // 5: belfry.v1.Busy.reason:type_name -> belfry.v1.Busy.Reason
-	11, // 6: belfry.v1.Results.results:type_name -> belfry.v1.Result
-	1,  // 7: belfry.v1.Result.outcome:type_name -> belfry.v1.Result.Outcome
-	8,  // 8: belfry.v1.Acks.deliveries:type_name -> belfry.v1.DeliveryRef
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	8,  // 1: belfry.v1.Dispatch.cancel:type_name -> belfry.v1.DeliveryRef
+	14, // 2: belfry.v1.Delivery.target:type_name -> belfry.v1.Target
+	8,  // 3: belfry.v1.Begun.deliveries:type_name -> belfry.v1.DeliveryRef
+	8,  // 4: belfry.v1.Holds.deliveries:type_name -> belfry.v1.DeliveryRef
+	8,  // 5: belfry.v1.Busy.deliveries:type_name -> belfry.v1.DeliveryRef
+	0,  // 6: belfry.v1.Busy.reason:type_name -> belfry.v1.Busy.Reason
+	11, // 7: belfry.v1.Results.results:type_name -> belfry.v1.Result
+	1,  // 8: belfry.v1.Result.outcome:type_name -> belfry.v1.Result.Outcome
+	8,  // 9: belfry.v1.Acks.deliveries:type_name -> belfry.v1.DeliveryRef
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_execution_proto_init() }

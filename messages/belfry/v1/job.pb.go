@@ -21,6 +21,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Overlap is what becomes of an execution that is due while another one of its
+// job has not ended.
+type Overlap int32
+
+const (
+	Overlap_OVERLAP_ALLOW   Overlap = 0 // it runs as well
+	Overlap_OVERLAP_SKIP    Overlap = 1 // it is recorded as skipped
+	Overlap_OVERLAP_QUEUE   Overlap = 2 // it waits, with at most overlap_queue others
+	Overlap_OVERLAP_REPLACE Overlap = 3 // the other one is cancelled first
+)
+
+// Enum value maps for Overlap.
+var (
+	Overlap_name = map[int32]string{
+		0: "OVERLAP_ALLOW",
+		1: "OVERLAP_SKIP",
+		2: "OVERLAP_QUEUE",
+		3: "OVERLAP_REPLACE",
+	}
+	Overlap_value = map[string]int32{
+		"OVERLAP_ALLOW":   0,
+		"OVERLAP_SKIP":    1,
+		"OVERLAP_QUEUE":   2,
+		"OVERLAP_REPLACE": 3,
+	}
+)
+
+func (x Overlap) Enum() *Overlap {
+	p := new(Overlap)
+	*p = x
+	return p
+}
+
+func (x Overlap) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Overlap) Descriptor() protoreflect.EnumDescriptor {
+	return file_belfry_v1_job_proto_enumTypes[0].Descriptor()
+}
+
+func (Overlap) Type() protoreflect.EnumType {
+	return &file_belfry_v1_job_proto_enumTypes[0]
+}
+
+func (x Overlap) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Overlap.Descriptor instead.
+func (Overlap) EnumDescriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{0}
+}
+
 // OpenCircuit says what becomes of an execution that finds its host's circuit
 // open.
 type OpenCircuit int32
@@ -53,11 +107,11 @@ func (x OpenCircuit) String() string {
 }
 
 func (OpenCircuit) Descriptor() protoreflect.EnumDescriptor {
-	return file_belfry_v1_job_proto_enumTypes[0].Descriptor()
+	return file_belfry_v1_job_proto_enumTypes[1].Descriptor()
 }
 
 func (OpenCircuit) Type() protoreflect.EnumType {
-	return &file_belfry_v1_job_proto_enumTypes[0]
+	return &file_belfry_v1_job_proto_enumTypes[1]
 }
 
 func (x OpenCircuit) Number() protoreflect.EnumNumber {
@@ -66,7 +120,7 @@ func (x OpenCircuit) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OpenCircuit.Descriptor instead.
 func (OpenCircuit) EnumDescriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{0}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{1}
 }
 
 type CatchUp_Policy int32
@@ -105,11 +159,11 @@ func (x CatchUp_Policy) String() string {
 }
 
 func (CatchUp_Policy) Descriptor() protoreflect.EnumDescriptor {
-	return file_belfry_v1_job_proto_enumTypes[1].Descriptor()
+	return file_belfry_v1_job_proto_enumTypes[2].Descriptor()
 }
 
 func (CatchUp_Policy) Type() protoreflect.EnumType {
-	return &file_belfry_v1_job_proto_enumTypes[1]
+	return &file_belfry_v1_job_proto_enumTypes[2]
 }
 
 func (x CatchUp_Policy) Number() protoreflect.EnumNumber {
@@ -126,6 +180,7 @@ type InFlight_Kind int32
 const (
 	InFlight_KIND_UNSPECIFIED InFlight_Kind = 0 // scheduled
 	InFlight_KIND_MANUAL      InFlight_Kind = 1
+	InFlight_KIND_REPLAY      InFlight_Kind = 2
 	InFlight_KIND_BACKFILL    InFlight_Kind = 3
 	InFlight_KIND_DEPENDENT   InFlight_Kind = 4 // its upstreams succeeded
 )
@@ -135,12 +190,14 @@ var (
 	InFlight_Kind_name = map[int32]string{
 		0: "KIND_UNSPECIFIED",
 		1: "KIND_MANUAL",
+		2: "KIND_REPLAY",
 		3: "KIND_BACKFILL",
 		4: "KIND_DEPENDENT",
 	}
 	InFlight_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"KIND_MANUAL":      1,
+		"KIND_REPLAY":      2,
 		"KIND_BACKFILL":    3,
 		"KIND_DEPENDENT":   4,
 	}
@@ -157,11 +214,11 @@ func (x InFlight_Kind) String() string {
 }
 
 func (InFlight_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_belfry_v1_job_proto_enumTypes[2].Descriptor()
+	return file_belfry_v1_job_proto_enumTypes[3].Descriptor()
 }
 
 func (InFlight_Kind) Type() protoreflect.EnumType {
-	return &file_belfry_v1_job_proto_enumTypes[2]
+	return &file_belfry_v1_job_proto_enumTypes[3]
 }
 
 func (x InFlight_Kind) Number() protoreflect.EnumNumber {
@@ -184,7 +241,9 @@ type JobSpec struct {
 	Retry          *RetryPolicy           `protobuf:"bytes,6,opt,name=retry,proto3" json:"retry,omitempty"`
 	CatchUp        *CatchUp               `protobuf:"bytes,7,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`
 	MaxOutstanding int32                  `protobuf:"varint,8,opt,name=max_outstanding,json=maxOutstanding,proto3" json:"max_outstanding,omitempty"`
-	RateLimit      *RateLimit             `protobuf:"bytes,11,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"` // absent: none
+	Overlap        Overlap                `protobuf:"varint,9,opt,name=overlap,proto3,enum=belfry.v1.Overlap" json:"overlap,omitempty"`
+	OverlapQueue   int32                  `protobuf:"varint,10,opt,name=overlap_queue,json=overlapQueue,proto3" json:"overlap_queue,omitempty"` // 0: 10
+	RateLimit      *RateLimit             `protobuf:"bytes,11,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"`           // absent: none
 	OnOpenCircuit  OpenCircuit            `protobuf:"varint,12,opt,name=on_open_circuit,json=onOpenCircuit,proto3,enum=belfry.v1.OpenCircuit" json:"on_open_circuit,omitempty"`
 	DependsOn      []string               `protobuf:"bytes,13,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"` // jobs whose success triggers this one, sorted; its timing is not evaluated then
 	MaxRuns        int64                  `protobuf:"varint,16,opt,name=max_runs,json=maxRuns,proto3" json:"max_runs,omitempty"`      // slots of the schedule that the job is given; 0: all
@@ -274,6 +333,20 @@ func (x *JobSpec) GetCatchUp() *CatchUp {
 func (x *JobSpec) GetMaxOutstanding() int32 {
 	if x != nil {
 		return x.MaxOutstanding
+	}
+	return 0
+}
+
+func (x *JobSpec) GetOverlap() Overlap {
+	if x != nil {
+		return x.Overlap
+	}
+	return Overlap_OVERLAP_ALLOW
+}
+
+func (x *JobSpec) GetOverlapQueue() int32 {
+	if x != nil {
+		return x.OverlapQueue
 	}
 	return 0
 }
@@ -493,6 +566,7 @@ type Target struct {
 	//	*Target_Nats
 	//	*Target_Kafka
 	Kind          isTarget_Kind `protobuf_oneof:"kind"`
+	KeyLifetimeMs int64         `protobuf:"varint,10,opt,name=key_lifetime_ms,json=keyLifetimeMs,proto3" json:"key_lifetime_ms,omitempty"` // how long the target remembers an idempotency key; 0: 24 h
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -577,6 +651,13 @@ func (x *Target) GetKafka() *KafkaTarget {
 		}
 	}
 	return nil
+}
+
+func (x *Target) GetKeyLifetimeMs() int64 {
+	if x != nil {
+		return x.KeyLifetimeMs
+	}
+	return 0
 }
 
 type isTarget_Kind interface {
@@ -1354,7 +1435,9 @@ type InFlight struct {
 	ArmedAt         int64                  `protobuf:"varint,10,opt,name=armed_at,json=armedAt,proto3" json:"armed_at,omitempty"`
 	UnknownAttempts int32                  `protobuf:"varint,11,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"` // how many attempts ended without an answer
 	CatchUp         bool                   `protobuf:"varint,12,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`                         // a slot missed in an outage, run afterwards
-	Hash            string                 `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`                                               // of the command that asked for it; with the slot it makes the id of one that is not scheduled
+	Hash            string                 `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`                                               // of the command that asked for it; with scheduled_for it makes the id of one that is not scheduled
+	Cancel          string                 `protobuf:"bytes,14,opt,name=cancel,proto3" json:"cancel,omitempty"`                                           // why it is being cancelled: its attempt is told so, and is its last; "": it is not
+	Replay          *Replay                `protobuf:"bytes,15,opt,name=replay,proto3" json:"replay,omitempty"`                                           // of which dead letter it is one
 	Run             *Run                   `protobuf:"bytes,25,opt,name=run,proto3" json:"run,omitempty"`                                                 // absent: it is the first of its own
 	Again           bool                   `protobuf:"varint,26,opt,name=again,proto3" json:"again,omitempty"`                                            // its dependents were told an outcome of this run before
 	Backfill        int64                  `protobuf:"varint,18,opt,name=backfill,proto3" json:"backfill,omitempty"`                                      // number of the backfill that it belongs to; 0: none
@@ -1485,6 +1568,20 @@ func (x *InFlight) GetHash() string {
 	return ""
 }
 
+func (x *InFlight) GetCancel() string {
+	if x != nil {
+		return x.Cancel
+	}
+	return ""
+}
+
+func (x *InFlight) GetReplay() *Replay {
+	if x != nil {
+		return x.Replay
+	}
+	return nil
+}
+
 func (x *InFlight) GetRun() *Run {
 	if x != nil {
 		return x.Run
@@ -1598,6 +1695,75 @@ func (x *Lease) GetGrantedAt() int64 {
 	return 0
 }
 
+// Replay is what an execution has from the dead letter that it repeats.
+type Replay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Of            string                 `protobuf:"bytes,1,opt,name=of,proto3" json:"of,omitempty"`        // the dead letter's execution id
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`      // idempotency key; "": its own id
+	Slot          int64                  `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`   // scheduled_for as the target sees it
+	Apart         bool                   `protobuf:"varint,4,opt,name=apart,proto3" json:"apart,omitempty"` // the dead letter's registration was gone when it was asked for: it runs all the same
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Replay) Reset() {
+	*x = Replay{}
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Replay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Replay) ProtoMessage() {}
+
+func (x *Replay) ProtoReflect() protoreflect.Message {
+	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Replay.ProtoReflect.Descriptor instead.
+func (*Replay) Descriptor() ([]byte, []int) {
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Replay) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
+func (x *Replay) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Replay) GetSlot() int64 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *Replay) GetApart() bool {
+	if x != nil {
+		return x.Apart
+	}
+	return false
+}
+
 // SlotRange is a run of consecutive slots with one fate.
 type SlotRange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1612,7 +1778,7 @@ type SlotRange struct {
 
 func (x *SlotRange) Reset() {
 	*x = SlotRange{}
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1790,7 @@ func (x *SlotRange) String() string {
 func (*SlotRange) ProtoMessage() {}
 
 func (x *SlotRange) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[14]
+	mi := &file_belfry_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1803,7 @@ func (x *SlotRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRange.ProtoReflect.Descriptor instead.
 func (*SlotRange) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SlotRange) GetFirst() int64 {
@@ -1685,7 +1851,7 @@ type CatchUpRun struct {
 
 func (x *CatchUpRun) Reset() {
 	*x = CatchUpRun{}
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1863,7 @@ func (x *CatchUpRun) String() string {
 func (*CatchUpRun) ProtoMessage() {}
 
 func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[15]
+	mi := &file_belfry_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1876,7 @@ func (x *CatchUpRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatchUpRun.ProtoReflect.Descriptor instead.
 func (*CatchUpRun) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CatchUpRun) GetNext() int64 {
@@ -1752,7 +1918,7 @@ type Backfill struct {
 
 func (x *Backfill) Reset() {
 	*x = Backfill{}
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1930,7 @@ func (x *Backfill) String() string {
 func (*Backfill) ProtoMessage() {}
 
 func (x *Backfill) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[16]
+	mi := &file_belfry_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1943,7 @@ func (x *Backfill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
 func (*Backfill) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Backfill) GetId() string {
@@ -1904,7 +2070,7 @@ type LastExecution struct {
 
 func (x *LastExecution) Reset() {
 	*x = LastExecution{}
-	mi := &file_belfry_v1_job_proto_msgTypes[17]
+	mi := &file_belfry_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2082,7 @@ func (x *LastExecution) String() string {
 func (*LastExecution) ProtoMessage() {}
 
 func (x *LastExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[17]
+	mi := &file_belfry_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2095,7 @@ func (x *LastExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastExecution.ProtoReflect.Descriptor instead.
 func (*LastExecution) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LastExecution) GetExecutionId() string {
@@ -1973,7 +2139,7 @@ type CommandMark struct {
 
 func (x *CommandMark) Reset() {
 	*x = CommandMark{}
-	mi := &file_belfry_v1_job_proto_msgTypes[18]
+	mi := &file_belfry_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2151,7 @@ func (x *CommandMark) String() string {
 func (*CommandMark) ProtoMessage() {}
 
 func (x *CommandMark) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[18]
+	mi := &file_belfry_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2164,7 @@ func (x *CommandMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandMark.ProtoReflect.Descriptor instead.
 func (*CommandMark) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CommandMark) GetId() string {
@@ -2033,7 +2199,7 @@ type RememberedCommand struct {
 
 func (x *RememberedCommand) Reset() {
 	*x = RememberedCommand{}
-	mi := &file_belfry_v1_job_proto_msgTypes[19]
+	mi := &file_belfry_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2211,7 @@ func (x *RememberedCommand) String() string {
 func (*RememberedCommand) ProtoMessage() {}
 
 func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[19]
+	mi := &file_belfry_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2224,7 @@ func (x *RememberedCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberedCommand.ProtoReflect.Descriptor instead.
 func (*RememberedCommand) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RememberedCommand) GetMark() *CommandMark {
@@ -2089,15 +2255,19 @@ type DeadLetter struct {
 	Attempts        int32                  `protobuf:"varint,8,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	UnknownAttempts int32                  `protobuf:"varint,9,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"`
 	Reason          string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
-	Spec            *JobSpec               `protobuf:"bytes,11,opt,name=spec,proto3" json:"spec,omitempty"` // as the execution was armed with
+	Spec            *JobSpec               `protobuf:"bytes,11,opt,name=spec,proto3" json:"spec,omitempty"` // as the execution was armed with; absent: the row has it as its spec
 	Run             *Run                   `protobuf:"bytes,35,opt,name=run,proto3" json:"run,omitempty"`
+	Key             string                 `protobuf:"bytes,40,opt,name=key,proto3" json:"key,omitempty"`                               // idempotency key; "": execution_id
+	FirstSent       int64                  `protobuf:"varint,41,opt,name=first_sent,json=firstSent,proto3" json:"first_sent,omitempty"` // of any attempt, also of those that it repeats; 0: none was sent
+	Summary         *Record                `protobuf:"bytes,42,opt,name=summary,proto3" json:"summary,omitempty"`                       // of the execution, as the history has it
+	LastError       string                 `protobuf:"bytes,43,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`  // of its last attempt
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_belfry_v1_job_proto_msgTypes[20]
+	mi := &file_belfry_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2279,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[20]
+	mi := &file_belfry_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2292,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{20}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeadLetter) GetExecutionId() string {
@@ -2209,6 +2379,34 @@ func (x *DeadLetter) GetRun() *Run {
 	return nil
 }
 
+func (x *DeadLetter) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *DeadLetter) GetFirstSent() int64 {
+	if x != nil {
+		return x.FirstSent
+	}
+	return 0
+}
+
+func (x *DeadLetter) GetSummary() *Record {
+	if x != nil {
+		return x.Summary
+	}
+	return nil
+}
+
+func (x *DeadLetter) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
 // Record is one line of history.
 type Record struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2224,21 +2422,23 @@ type Record struct {
 	Generation      int64                  `protobuf:"varint,10,opt,name=generation,proto3" json:"generation,omitempty"`
 	Revision        int64                  `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
 	Range           *SlotRange             `protobuf:"bytes,12,opt,name=range,proto3" json:"range,omitempty"`     // summary of a range of slots
-	Trigger         string                 `protobuf:"bytes,13,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up, backfill, dependency
+	Trigger         string                 `protobuf:"bytes,13,opt,name=trigger,proto3" json:"trigger,omitempty"` // schedule, manual, catch_up, backfill, dependency, replay
 	UnknownAttempts int32                  `protobuf:"varint,14,opt,name=unknown_attempts,json=unknownAttempts,proto3" json:"unknown_attempts,omitempty"`
-	Output          string                 `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"`     // the first bytes of the answer
-	Outcome         string                 `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"`   // summary: of the only attempt, whose line this is as well; "" when attempts have lines of their own
-	Backfill        string                 `protobuf:"bytes,30,opt,name=backfill,proto3" json:"backfill,omitempty"` // id of the backfill that it belongs to
-	Key             string                 `protobuf:"bytes,31,opt,name=key,proto3" json:"key,omitempty"`           // idempotency key, when it is not the execution's id
-	Worker          string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`     // outside worker that had the attempt
-	Lease           string                 `protobuf:"bytes,51,opt,name=lease,proto3" json:"lease,omitempty"`       // under which the attempt was completed: a repeat is known by it
+	Output          string                 `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"`                           // the first bytes of the answer
+	Outcome         string                 `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"`                         // summary: of the only attempt, whose line this is as well; "" when attempts have lines of their own
+	Backfill        string                 `protobuf:"bytes,30,opt,name=backfill,proto3" json:"backfill,omitempty"`                       // id of the backfill that it belongs to
+	Key             string                 `protobuf:"bytes,31,opt,name=key,proto3" json:"key,omitempty"`                                 // idempotency key, when it is not the execution's id
+	Worker          string                 `protobuf:"bytes,50,opt,name=worker,proto3" json:"worker,omitempty"`                           // outside worker that had the attempt
+	Lease           string                 `protobuf:"bytes,51,opt,name=lease,proto3" json:"lease,omitempty"`                             // under which the attempt was completed: a repeat is known by it
+	ReplayOf        string                 `protobuf:"bytes,40,opt,name=replay_of,json=replayOf,proto3" json:"replay_of,omitempty"`       // summary: the dead letter that it repeats
+	ReplayedBy      string                 `protobuf:"bytes,41,opt,name=replayed_by,json=replayedBy,proto3" json:"replayed_by,omitempty"` // summary: of a dead letter, its newest replay
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_belfry_v1_job_proto_msgTypes[21]
+	mi := &file_belfry_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2450,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[21]
+	mi := &file_belfry_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2463,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Record) GetStatus() string {
@@ -2406,6 +2606,20 @@ func (x *Record) GetLease() string {
 	return ""
 }
 
+func (x *Record) GetReplayOf() string {
+	if x != nil {
+		return x.ReplayOf
+	}
+	return ""
+}
+
+func (x *Record) GetReplayedBy() string {
+	if x != nil {
+		return x.ReplayedBy
+	}
+	return ""
+}
+
 // Cluster is what is fixed when a store is created.
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2419,7 +2633,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_belfry_v1_job_proto_msgTypes[22]
+	mi := &file_belfry_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2645,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_belfry_v1_job_proto_msgTypes[22]
+	mi := &file_belfry_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2658,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_belfry_v1_job_proto_rawDescGZIP(), []int{22}
+	return file_belfry_v1_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Cluster) GetId() string {
@@ -2479,7 +2693,7 @@ var File_belfry_v1_job_proto protoreflect.FileDescriptor
 
 const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x13belfry/v1/job.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\"\xc8\x04\n" +
+	"\x13belfry/v1/job.proto\x12\tbelfry.v1\x1a\x1abelfry/v1/dependency.proto\"\x9b\x05\n" +
 	"\aJobSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x126\n" +
 	"\x06labels\x18\x02 \x03(\v2\x1e.belfry.v1.JobSpec.LabelsEntryR\x06labels\x12)\n" +
@@ -2489,7 +2703,10 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"timeout_ms\x18\x05 \x01(\x03R\ttimeoutMs\x12,\n" +
 	"\x05retry\x18\x06 \x01(\v2\x16.belfry.v1.RetryPolicyR\x05retry\x12-\n" +
 	"\bcatch_up\x18\a \x01(\v2\x12.belfry.v1.CatchUpR\acatchUp\x12'\n" +
-	"\x0fmax_outstanding\x18\b \x01(\x05R\x0emaxOutstanding\x123\n" +
+	"\x0fmax_outstanding\x18\b \x01(\x05R\x0emaxOutstanding\x12,\n" +
+	"\aoverlap\x18\t \x01(\x0e2\x12.belfry.v1.OverlapR\aoverlap\x12#\n" +
+	"\roverlap_queue\x18\n" +
+	" \x01(\x05R\foverlapQueue\x123\n" +
 	"\n" +
 	"rate_limit\x18\v \x01(\v2\x14.belfry.v1.RateLimitR\trateLimit\x12>\n" +
 	"\x0fon_open_circuit\x18\f \x01(\x0e2\x16.belfry.v1.OpenCircuitR\ronOpenCircuit\x12\x1d\n" +
@@ -2515,13 +2732,15 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x05exprs\x18\n" +
 	" \x03(\tR\x05exprs\x12\x1b\n" +
 	"\tjitter_ms\x18\v \x01(\x03R\bjitterMs\x12\x18\n" +
-	"\aexclude\x18\f \x03(\x05R\aexclude\"\xfa\x01\n" +
+	"\aexclude\x18\f \x03(\x05R\aexclude\"\xa2\x02\n" +
 	"\x06Target\x12+\n" +
 	"\x04http\x18\x01 \x01(\v2\x15.belfry.v1.HTTPTargetH\x00R\x04http\x12.\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.belfry.v1.ActorTargetH\x00R\x05actor\x12.\n" +
 	"\x05queue\x18\x03 \x01(\v2\x16.belfry.v1.QueueTargetH\x00R\x05queue\x12+\n" +
 	"\x04nats\x18\x04 \x01(\v2\x15.belfry.v1.NATSTargetH\x00R\x04nats\x12.\n" +
-	"\x05kafka\x18\x05 \x01(\v2\x16.belfry.v1.KafkaTargetH\x00R\x05kafkaB\x06\n" +
+	"\x05kafka\x18\x05 \x01(\v2\x16.belfry.v1.KafkaTargetH\x00R\x05kafka\x12&\n" +
+	"\x0fkey_lifetime_ms\x18\n" +
+	" \x01(\x03R\rkeyLifetimeMsB\x06\n" +
 	"\x04kind\"W\n" +
 	"\vActorTarget\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +
@@ -2613,7 +2832,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"runsBefore\x12\x1d\n" +
 	"\n" +
 	"runs_since\x183 \x01(\x03R\trunsSince\x12\x1b\n" +
-	"\tlast_slot\x184 \x01(\x03R\blastSlotJ\x04\b\f\x10\r\"\xfa\x04\n" +
+	"\tlast_slot\x184 \x01(\x03R\blastSlotJ\x04\b\f\x10\r\"\xce\x05\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
@@ -2629,15 +2848,18 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	" \x01(\x03R\aarmedAt\x12)\n" +
 	"\x10unknown_attempts\x18\v \x01(\x05R\x0funknownAttempts\x12\x19\n" +
 	"\bcatch_up\x18\f \x01(\bR\acatchUp\x12\x12\n" +
-	"\x04hash\x18\r \x01(\tR\x04hash\x12 \n" +
+	"\x04hash\x18\r \x01(\tR\x04hash\x12\x16\n" +
+	"\x06cancel\x18\x0e \x01(\tR\x06cancel\x12)\n" +
+	"\x06replay\x18\x0f \x01(\v2\x11.belfry.v1.ReplayR\x06replay\x12 \n" +
 	"\x03run\x18\x19 \x01(\v2\x0e.belfry.v1.RunR\x03run\x12\x14\n" +
 	"\x05again\x18\x1a \x01(\bR\x05again\x12\x1a\n" +
 	"\bbackfill\x18\x12 \x01(\x03R\bbackfill\x12\x17\n" +
 	"\anew_key\x18\x13 \x01(\bR\x06newKey\x12&\n" +
-	"\x05lease\x18\x14 \x01(\v2\x10.belfry.v1.LeaseR\x05lease\"T\n" +
+	"\x05lease\x18\x14 \x01(\v2\x10.belfry.v1.LeaseR\x05lease\"e\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vKIND_MANUAL\x10\x01\x12\x11\n" +
+	"\vKIND_MANUAL\x10\x01\x12\x0f\n" +
+	"\vKIND_REPLAY\x10\x02\x12\x11\n" +
 	"\rKIND_BACKFILL\x10\x03\x12\x12\n" +
 	"\x0eKIND_DEPENDENT\x10\x04\"\x8d\x01\n" +
 	"\x05Lease\x12\x16\n" +
@@ -2647,7 +2869,12 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\vduration_ms\x18\x04 \x01(\x03R\n" +
 	"durationMs\x12\x1d\n" +
 	"\n" +
-	"granted_at\x18\x05 \x01(\x03R\tgrantedAt\"{\n" +
+	"granted_at\x18\x05 \x01(\x03R\tgrantedAt\"T\n" +
+	"\x06Replay\x12\x0e\n" +
+	"\x02of\x18\x01 \x01(\tR\x02of\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
+	"\x04slot\x18\x03 \x01(\x03R\x04slot\x12\x14\n" +
+	"\x05apart\x18\x04 \x01(\bR\x05apart\"{\n" +
 	"\tSlotRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x03R\x04last\x12\x14\n" +
@@ -2688,7 +2915,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\x03R\x02at\"W\n" +
 	"\x11RememberedCommand\x12*\n" +
 	"\x04mark\x18\x01 \x01(\v2\x16.belfry.v1.CommandMarkR\x04mark\x12\x16\n" +
-	"\x06answer\x18\x02 \x01(\fR\x06answer\"\xff\x02\n" +
+	"\x06answer\x18\x02 \x01(\fR\x06answer\"\xfc\x03\n" +
 	"\n" +
 	"DeadLetter\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
@@ -2705,7 +2932,13 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x06reason\x18\n" +
 	" \x01(\tR\x06reason\x12&\n" +
 	"\x04spec\x18\v \x01(\v2\x12.belfry.v1.JobSpecR\x04spec\x12 \n" +
-	"\x03run\x18# \x01(\v2\x0e.belfry.v1.RunR\x03run\"\xa6\x04\n" +
+	"\x03run\x18# \x01(\v2\x0e.belfry.v1.RunR\x03run\x12\x10\n" +
+	"\x03key\x18( \x01(\tR\x03key\x12\x1d\n" +
+	"\n" +
+	"first_sent\x18) \x01(\x03R\tfirstSent\x12+\n" +
+	"\asummary\x18* \x01(\v2\x11.belfry.v1.RecordR\asummary\x12\x1d\n" +
+	"\n" +
+	"last_error\x18+ \x01(\tR\tlastError\"\xe4\x04\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
@@ -2731,14 +2964,22 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\bbackfill\x18\x1e \x01(\tR\bbackfill\x12\x10\n" +
 	"\x03key\x18\x1f \x01(\tR\x03key\x12\x16\n" +
 	"\x06worker\x182 \x01(\tR\x06worker\x12\x14\n" +
-	"\x05lease\x183 \x01(\tR\x05lease\"e\n" +
+	"\x05lease\x183 \x01(\tR\x05lease\x12\x1b\n" +
+	"\treplay_of\x18( \x01(\tR\breplayOf\x12\x1f\n" +
+	"\vreplayed_by\x18) \x01(\tR\n" +
+	"replayedBy\"e\n" +
 	"\aCluster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x02 \x01(\x05R\n" +
 	"partitions\x12\x12\n" +
 	"\x04hash\x18\x03 \x01(\tR\x04hash\x12\x16\n" +
-	"\x06format\x18\x04 \x01(\x05R\x06format*B\n" +
+	"\x06format\x18\x04 \x01(\x05R\x06format*V\n" +
+	"\aOverlap\x12\x11\n" +
+	"\rOVERLAP_ALLOW\x10\x00\x12\x10\n" +
+	"\fOVERLAP_SKIP\x10\x01\x12\x11\n" +
+	"\rOVERLAP_QUEUE\x10\x02\x12\x13\n" +
+	"\x0fOVERLAP_REPLACE\x10\x03*B\n" +
 	"\vOpenCircuit\x12\x1c\n" +
 	"\x18OPEN_CIRCUIT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OPEN_CIRCUIT_FAIL\x10\x01B@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"
@@ -2755,75 +2996,80 @@ func file_belfry_v1_job_proto_rawDescGZIP() []byte {
 	return file_belfry_v1_job_proto_rawDescData
 }
 
-var file_belfry_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_belfry_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_belfry_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_belfry_v1_job_proto_goTypes = []any{
-	(OpenCircuit)(0),          // 0: belfry.v1.OpenCircuit
-	(CatchUp_Policy)(0),       // 1: belfry.v1.CatchUp.Policy
-	(InFlight_Kind)(0),        // 2: belfry.v1.InFlight.Kind
-	(*JobSpec)(nil),           // 3: belfry.v1.JobSpec
-	(*RateLimit)(nil),         // 4: belfry.v1.RateLimit
-	(*Timing)(nil),            // 5: belfry.v1.Timing
-	(*Target)(nil),            // 6: belfry.v1.Target
-	(*ActorTarget)(nil),       // 7: belfry.v1.ActorTarget
-	(*QueueTarget)(nil),       // 8: belfry.v1.QueueTarget
-	(*NATSTarget)(nil),        // 9: belfry.v1.NATSTarget
-	(*KafkaTarget)(nil),       // 10: belfry.v1.KafkaTarget
-	(*HTTPTarget)(nil),        // 11: belfry.v1.HTTPTarget
-	(*RetryPolicy)(nil),       // 12: belfry.v1.RetryPolicy
-	(*CatchUp)(nil),           // 13: belfry.v1.CatchUp
-	(*JobState)(nil),          // 14: belfry.v1.JobState
-	(*InFlight)(nil),          // 15: belfry.v1.InFlight
-	(*Lease)(nil),             // 16: belfry.v1.Lease
-	(*SlotRange)(nil),         // 17: belfry.v1.SlotRange
-	(*CatchUpRun)(nil),        // 18: belfry.v1.CatchUpRun
-	(*Backfill)(nil),          // 19: belfry.v1.Backfill
-	(*LastExecution)(nil),     // 20: belfry.v1.LastExecution
-	(*CommandMark)(nil),       // 21: belfry.v1.CommandMark
-	(*RememberedCommand)(nil), // 22: belfry.v1.RememberedCommand
-	(*DeadLetter)(nil),        // 23: belfry.v1.DeadLetter
-	(*Record)(nil),            // 24: belfry.v1.Record
-	(*Cluster)(nil),           // 25: belfry.v1.Cluster
-	nil,                       // 26: belfry.v1.JobSpec.LabelsEntry
-	nil,                       // 27: belfry.v1.NATSTarget.HeadersEntry
-	nil,                       // 28: belfry.v1.KafkaTarget.HeadersEntry
-	nil,                       // 29: belfry.v1.HTTPTarget.HeadersEntry
-	(*Run)(nil),               // 30: belfry.v1.Run
+	(Overlap)(0),              // 0: belfry.v1.Overlap
+	(OpenCircuit)(0),          // 1: belfry.v1.OpenCircuit
+	(CatchUp_Policy)(0),       // 2: belfry.v1.CatchUp.Policy
+	(InFlight_Kind)(0),        // 3: belfry.v1.InFlight.Kind
+	(*JobSpec)(nil),           // 4: belfry.v1.JobSpec
+	(*RateLimit)(nil),         // 5: belfry.v1.RateLimit
+	(*Timing)(nil),            // 6: belfry.v1.Timing
+	(*Target)(nil),            // 7: belfry.v1.Target
+	(*ActorTarget)(nil),       // 8: belfry.v1.ActorTarget
+	(*QueueTarget)(nil),       // 9: belfry.v1.QueueTarget
+	(*NATSTarget)(nil),        // 10: belfry.v1.NATSTarget
+	(*KafkaTarget)(nil),       // 11: belfry.v1.KafkaTarget
+	(*HTTPTarget)(nil),        // 12: belfry.v1.HTTPTarget
+	(*RetryPolicy)(nil),       // 13: belfry.v1.RetryPolicy
+	(*CatchUp)(nil),           // 14: belfry.v1.CatchUp
+	(*JobState)(nil),          // 15: belfry.v1.JobState
+	(*InFlight)(nil),          // 16: belfry.v1.InFlight
+	(*Lease)(nil),             // 17: belfry.v1.Lease
+	(*Replay)(nil),            // 18: belfry.v1.Replay
+	(*SlotRange)(nil),         // 19: belfry.v1.SlotRange
+	(*CatchUpRun)(nil),        // 20: belfry.v1.CatchUpRun
+	(*Backfill)(nil),          // 21: belfry.v1.Backfill
+	(*LastExecution)(nil),     // 22: belfry.v1.LastExecution
+	(*CommandMark)(nil),       // 23: belfry.v1.CommandMark
+	(*RememberedCommand)(nil), // 24: belfry.v1.RememberedCommand
+	(*DeadLetter)(nil),        // 25: belfry.v1.DeadLetter
+	(*Record)(nil),            // 26: belfry.v1.Record
+	(*Cluster)(nil),           // 27: belfry.v1.Cluster
+	nil,                       // 28: belfry.v1.JobSpec.LabelsEntry
+	nil,                       // 29: belfry.v1.NATSTarget.HeadersEntry
+	nil,                       // 30: belfry.v1.KafkaTarget.HeadersEntry
+	nil,                       // 31: belfry.v1.HTTPTarget.HeadersEntry
+	(*Run)(nil),               // 32: belfry.v1.Run
 }
 var file_belfry_v1_job_proto_depIdxs = []int32{
-	26, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
-	5,  // 1: belfry.v1.JobSpec.timing:type_name -> belfry.v1.Timing
-	6,  // 2: belfry.v1.JobSpec.target:type_name -> belfry.v1.Target
-	12, // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
-	13, // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
-	4,  // 5: belfry.v1.JobSpec.rate_limit:type_name -> belfry.v1.RateLimit
-	0,  // 6: belfry.v1.JobSpec.on_open_circuit:type_name -> belfry.v1.OpenCircuit
-	11, // 7: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
-	7,  // 8: belfry.v1.Target.actor:type_name -> belfry.v1.ActorTarget
-	8,  // 9: belfry.v1.Target.queue:type_name -> belfry.v1.QueueTarget
-	9,  // 10: belfry.v1.Target.nats:type_name -> belfry.v1.NATSTarget
-	10, // 11: belfry.v1.Target.kafka:type_name -> belfry.v1.KafkaTarget
-	27, // 12: belfry.v1.NATSTarget.headers:type_name -> belfry.v1.NATSTarget.HeadersEntry
-	28, // 13: belfry.v1.KafkaTarget.headers:type_name -> belfry.v1.KafkaTarget.HeadersEntry
-	29, // 14: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
-	1,  // 15: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
-	15, // 16: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
-	17, // 17: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
-	18, // 18: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
-	20, // 19: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
-	19, // 20: belfry.v1.JobState.backfills:type_name -> belfry.v1.Backfill
-	2,  // 21: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
-	30, // 22: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
-	16, // 23: belfry.v1.InFlight.lease:type_name -> belfry.v1.Lease
-	21, // 24: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	3,  // 25: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	30, // 26: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
-	17, // 27: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	28, // 0: belfry.v1.JobSpec.labels:type_name -> belfry.v1.JobSpec.LabelsEntry
+	6,  // 1: belfry.v1.JobSpec.timing:type_name -> belfry.v1.Timing
+	7,  // 2: belfry.v1.JobSpec.target:type_name -> belfry.v1.Target
+	13, // 3: belfry.v1.JobSpec.retry:type_name -> belfry.v1.RetryPolicy
+	14, // 4: belfry.v1.JobSpec.catch_up:type_name -> belfry.v1.CatchUp
+	0,  // 5: belfry.v1.JobSpec.overlap:type_name -> belfry.v1.Overlap
+	5,  // 6: belfry.v1.JobSpec.rate_limit:type_name -> belfry.v1.RateLimit
+	1,  // 7: belfry.v1.JobSpec.on_open_circuit:type_name -> belfry.v1.OpenCircuit
+	12, // 8: belfry.v1.Target.http:type_name -> belfry.v1.HTTPTarget
+	8,  // 9: belfry.v1.Target.actor:type_name -> belfry.v1.ActorTarget
+	9,  // 10: belfry.v1.Target.queue:type_name -> belfry.v1.QueueTarget
+	10, // 11: belfry.v1.Target.nats:type_name -> belfry.v1.NATSTarget
+	11, // 12: belfry.v1.Target.kafka:type_name -> belfry.v1.KafkaTarget
+	29, // 13: belfry.v1.NATSTarget.headers:type_name -> belfry.v1.NATSTarget.HeadersEntry
+	30, // 14: belfry.v1.KafkaTarget.headers:type_name -> belfry.v1.KafkaTarget.HeadersEntry
+	31, // 15: belfry.v1.HTTPTarget.headers:type_name -> belfry.v1.HTTPTarget.HeadersEntry
+	2,  // 16: belfry.v1.CatchUp.policy:type_name -> belfry.v1.CatchUp.Policy
+	16, // 17: belfry.v1.JobState.in_flight:type_name -> belfry.v1.InFlight
+	19, // 18: belfry.v1.JobState.open_range:type_name -> belfry.v1.SlotRange
+	20, // 19: belfry.v1.JobState.catch_up:type_name -> belfry.v1.CatchUpRun
+	22, // 20: belfry.v1.JobState.last:type_name -> belfry.v1.LastExecution
+	21, // 21: belfry.v1.JobState.backfills:type_name -> belfry.v1.Backfill
+	3,  // 22: belfry.v1.InFlight.kind:type_name -> belfry.v1.InFlight.Kind
+	18, // 23: belfry.v1.InFlight.replay:type_name -> belfry.v1.Replay
+	32, // 24: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
+	17, // 25: belfry.v1.InFlight.lease:type_name -> belfry.v1.Lease
+	23, // 26: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	4,  // 27: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	32, // 28: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
+	26, // 29: belfry.v1.DeadLetter.summary:type_name -> belfry.v1.Record
+	19, // 30: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }
@@ -2844,8 +3090,8 @@ func file_belfry_v1_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_belfry_v1_job_proto_rawDesc), len(file_belfry_v1_job_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   27,
+			NumEnums:      4,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

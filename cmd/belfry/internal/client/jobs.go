@@ -114,6 +114,13 @@ func (c *Client) Trigger(ctx context.Context, id string) (Doc[api.Triggered], er
 	return one[api.Triggered](c.act(ctx, id, "trigger", nil))
 }
 
+// Cancel ends an execution, or tells its worker to.
+func (c *Client) Cancel(ctx context.Context, id string, req api.CancelRequest) (Doc[api.Cancelled], error) {
+	return one[api.Cancelled](c.post(ctx, executionPath(id)+"/cancel", req))
+}
+
+func executionPath(id string) string { return "/v1/executions/" + id }
+
 func (c *Client) act(ctx context.Context, id, action string, req any) (answer, error) {
 	r := call{method: http.MethodPost, path: jobPath(id) + "/" + action, changes: true}
 	if req != nil {
@@ -137,7 +144,7 @@ func (c *Client) Preview(ctx context.Context, req api.PreviewRequest) (Doc[api.P
 
 // Execution reads an execution with its attempts.
 func (c *Client) Execution(ctx context.Context, id string) (Doc[api.ExecutionDetail], error) {
-	return one[api.ExecutionDetail](c.do(ctx, call{method: http.MethodGet, path: "/v1/executions/" + id}))
+	return one[api.ExecutionDetail](c.do(ctx, call{method: http.MethodGet, path: executionPath(id)}))
 }
 
 // Ready reports nil when the server takes requests.
