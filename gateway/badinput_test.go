@@ -69,7 +69,7 @@ func TestFieldsOfLaterVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for target, location := range map[string]string{
-		`{"nats":{}}`: "body.target.nats", `{"kafka":{}}`: "body.target.kafka",
+		`{"http":{"url":"https://example.com"},"key_lifetime":"1h"}`: "body.target.key_lifetime",
 	} {
 		if e := b.do("POST", "/v1/jobs", `{"schedule_expr":"@daily","target":`+target+`}`).refused(location); !strings.Contains(e.Message, "not supported by this version") {
 			t.Errorf("%s: %s", target, e.Message)

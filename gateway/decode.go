@@ -102,8 +102,7 @@ func syntaxError(body []byte, e *jsontext.SyntacticError) error {
 
 // later are names of the API that this version does not have.
 var later = map[string]bool{
-	"target.nats":  true,
-	"target.kafka": true, "target.key_lifetime": true, "target.http.signing_secret_ref": true, "key_lifetime": true,
+	"target.key_lifetime": true, "key_lifetime": true,
 }
 
 // shown are names of an answer that a request cannot set.
