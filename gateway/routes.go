@@ -119,6 +119,10 @@ func (g *Gateway) jobRoutes() []*route {
 			method: http.MethodPost, path: id + "/trigger", name: "triggerJob", summary: "Run a job now, beside its schedule", handle: g.triggerJob,
 			params: []param{idParam, keyPar}, answers: map[int]any{202: api.Triggered{}}, errors: []int{404, 409, 422, 503},
 		}, {
+			method: http.MethodGet, path: id + "/explain", name: "explainJob", summary: "Why a job did or did not run", handle: g.explainJob,
+			details: "At an instant: the record of what came of it, or why there is none. Without one: why the job does not run now. Also of a job that was deleted.",
+			params:  []param{idParam, {in: "query", name: "at", about: "An RFC 3339 instant. Absent: now."}}, answers: map[int]any{200: api.Explanation{}}, errors: []int{404, 503},
+		}, {
 			method: http.MethodPost, path: id + "/backfill", name: "backfillJob", summary: "Run the slots of a range again", handle: g.backfillJob,
 			details: "Exactly the slots that the job's schedule has in the range. A pause of the job does not stop it, an edit does not touch it, a delete cancels it. It runs beside the schedule at a pace that leaves live slots their workers.",
 			params:  []param{idParam, keyPar, {in: "query", name: "validate_only", about: "true: answer how many slots there are and the first of them, and run nothing.", kind: "boolean"}}, body: api.BackfillRequest{},

@@ -21,7 +21,7 @@ func newJobs(a *app) *cobra.Command {
 	},
 		newJobsCreate(a), newJobsUpdate(a), newJobsApply(a),
 		newJobsList(a), newJobsGet(a), newJobsDescribe(a), newJobsNext(a), newJobsGraph(a),
-		newJobsPause(a), newJobsResume(a), newJobsTrigger(a), newJobsBackfill(a), newJobsDelete(a),
+		newJobsPause(a), newJobsResume(a), newJobsTrigger(a), newJobsBackfill(a), newJobsExplain(a), newJobsDelete(a),
 	)
 }
 

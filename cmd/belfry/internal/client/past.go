@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
 )
@@ -33,6 +35,16 @@ func (c *Client) CancelBackfill(ctx context.Context, jobID, id string) error {
 }
 
 func backfillPath(jobID, id string) string { return jobPath(jobID) + "/backfills/" + id }
+
+// Explain asks why a job did or did not run at an instant; zero: why it does not
+// run now.
+func (c *Client) Explain(ctx context.Context, jobID string, at time.Time) (Doc[api.Explanation], error) {
+	query := url.Values{}
+	if !at.IsZero() {
+		query.Set("at", at.Format(time.RFC3339Nano))
+	}
+	return one[api.Explanation](c.do(ctx, call{method: http.MethodGet, path: jobPath(jobID) + "/explain", query: query}))
+}
 
 // AwaitBackfill looks at a backfill until it has ended, and tells of each look.
 func (c *Client) AwaitBackfill(ctx context.Context, jobID, id string, look func(api.Backfill)) (Doc[api.Backfill], error) {
