@@ -114,7 +114,7 @@ func (s *linkScript) run(t *testing.T, d *datadriven.TestData) string {
 			p = job.SystemPartition
 		}
 		s.worlds[p].crash()
-		s.network.run(3 * time.Second)
+		s.network.run(mustDuration(t, arg(d, "for", "3s")))
 		s.boot(p)
 		return ""
 	case "history":
@@ -148,6 +148,8 @@ func (s *linkScript) register(d *datadriven.TestData, id string) string {
 				j.Retry.MaxAttempts, j.Retry.Jitter = mustInt(s.t.(*testing.T), a.Vals[0]), -1
 			case "outstanding":
 				j.MaxOutstanding = mustInt(s.t.(*testing.T), a.Vals[0])
+			case "policy":
+				j.CatchUp.Policy, j.CatchUp.Window = job.CatchUpPolicy(a.Vals[0]), 7*24*time.Hour
 			case "after":
 				j.DependsOn = a.Vals
 			}

@@ -50,7 +50,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("YESTERDAY", time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly))
-			return nil
+			pipeline, err := os.ReadFile("../../docs/pipeline/nightly.yaml")
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(env.WorkDir, "nightly.yaml"), pipeline, 0o600)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "until": until, "server": running.start, "stop": running.stop, "target": startTarget,

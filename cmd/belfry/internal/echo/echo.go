@@ -18,6 +18,8 @@ import (
 const (
 	OK   = "/ok"   // 200, with the request as JSON
 	Fail = "/fail" // 500, always
+
+	Flaky = "/flaky" // 500 at the first attempt of an execution, then as OK
 )
 
 // maxBody is how much of a body is sent back.
@@ -82,18 +84,27 @@ func Handler() http.Handler {
 	mux.HandleFunc(Fail, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "this target always fails", http.StatusInternalServerError)
 	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-		if err != nil {
-			http.Error(w, "the body did not arrive", http.StatusBadRequest)
+	mux.HandleFunc(Flaky, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Belfry-Attempt") == "1" {
+			http.Error(w, "this target fails at first", http.StatusInternalServerError)
 			return
 		}
-		e := echoed{Method: r.Method, Path: r.URL.Path, Headers: map[string]string{}, Body: string(body)}
-		for name, values := range r.Header {
-			e.Headers[name] = strings.Join(values, ", ")
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(e) // the caller is gone: nothing to tell it
+		answer(w, r)
 	})
+	mux.HandleFunc("/", answer)
 	return mux
+}
+
+func answer(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		http.Error(w, "the body did not arrive", http.StatusBadRequest)
+		return
+	}
+	e := echoed{Method: r.Method, Path: r.URL.Path, Headers: map[string]string{}, Body: string(body)}
+	for name, values := range r.Header {
+		e.Headers[name] = strings.Join(values, ", ")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(e) // the caller is gone: nothing to tell it
 }

@@ -64,6 +64,9 @@ func TestEcho(t *testing.T) {
 	if code, _ := post(t, target.URL()+echo.Fail); code != 500 {
 		t.Errorf("the failing path answers %d", code)
 	}
+	if code, _ := post(t, target.URL()+echo.Flaky); code != 200 {
+		t.Errorf("the flaky path answers %d to what is no first attempt", code)
+	}
 }
 
 func TestATakenPortIsNoObstacle(t *testing.T) {
