@@ -39,6 +39,17 @@ func NewLedger() (*Ledger, error) {
 	return led, nil
 }
 
+// Also is At with an address of the loopback of its own, for what is kept for each
+// host: a circuit that opens is that of one address.
+func (l *Ledger) Also(ip string, s Script) (url string, err error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+	if err != nil {
+		return "", err
+	}
+	go func() { _ = l.server.Serve(listener) }()
+	return "http://" + listener.Addr().String() + "/" + s.query(), nil
+}
+
 // After is where a delivery is noted, and answered so much later.
 func (l *Ledger) After(d time.Duration) string { return l.At(Script{After: d}) }
 

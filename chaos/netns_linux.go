@@ -167,6 +167,12 @@ func (h *Host) Serve(addr string) (string, error) {
 	return at, h.network.relays.start(h.listen(at), here(addr))
 }
 
+// Stand makes something that listens on this machine's loopback seem to be at a
+// loopback address that the host has.
+func (h *Host) Stand(addr, behind string) error {
+	return h.network.relays.start(h.listen(addr), here(behind))
+}
+
 // Have gives a host a loopback address, and the others the way to it.
 func (h *Host) Have(ip net.IP) error {
 	h.addrs = append(h.addrs, ip)

@@ -51,16 +51,7 @@ func TestOwnerKilled(t *testing.T) {
 // again, and checks what was due against what came and what is recorded.
 func underLoad(t *testing.T, node *Process, jobs, faults int, fault func()) {
 	t.Helper()
-	bin, err := Built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.Bin, node.Listen = bin, freeAddr(t)
-	t.Cleanup(node.Kill)
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
-	l := newLoad(t, node)
+	_, l := alone(t, node)
 	l.add("tick", jobs, time.Second, l.ledger.URL)
 	for range faults {
 		l.anywhere()
@@ -71,6 +62,36 @@ func underLoad(t *testing.T, node *Process, jobs, faults int, fault func()) {
 	}
 	l.flow(2 * jobs)
 	l.finish()
+}
+
+// alone starts a node that has no others, and prepares a load on it.
+func alone(t *testing.T, node *Process) (*Process, *load) {
+	t.Helper()
+	bin, err := Built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Bin = bin
+	if node.Listen == "" {
+		node.Listen = freeAddr(t)
+	}
+	t.Cleanup(node.Kill)
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return node, newLoad(t, node)
+}
+
+// eventually polls until something is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); !so(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("after a minute it is not so that %s", what)
+		}
+	}
 }
 
 func freeAddr(t *testing.T) string {

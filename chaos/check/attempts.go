@@ -25,6 +25,13 @@ func (r Retry) least(attempt int) time.Duration {
 	return time.Duration(wait * (1 - r.Jitter))
 }
 
+// final: the target said that another attempt cannot help. Only 408, 425, 429 and
+// 5xx are worth one, and no answer at all.
+func (r Receipt) final() bool {
+	again := r.Status == 0 || r.Status >= 500 || r.Status == 408 || r.Status == 425 || r.Status == 429
+	return !again && !r.succeeded()
+}
+
 // exactWait is how well the end of an attempt is known at the target: the client
 // may have seen it a moment before.
 const exactWait = 50 * time.Millisecond
@@ -53,6 +60,8 @@ func (c *checker) numbers(rs []Receipt, retry *Retry) {
 			continue // a repeat: another rule's
 		case r.Attempt != before.Attempt+1 && !c.disturbed(rs):
 			c.find("C11", r.Job, "attempt %d of %s follows %d", r.Attempt, r.Execution, before.Attempt)
+		case before.final() && !c.disturbed(rs):
+			c.find("C11", r.Job, "attempt %d of %s follows a final answer: %d", r.Attempt, r.Execution, before.Status)
 		case r.Attempt > retry.MaxAttempts:
 			c.find("C11", r.Job, "attempt %d of %s, and %d are allowed", r.Attempt, r.Execution, retry.MaxAttempts)
 		case before.Attempt > 0 && r.Received.Sub(before.ended()) < retry.least(before.Attempt)-exactWait && !c.disturbed(rs):
@@ -68,7 +77,7 @@ func (c *checker) dead(rec *Record, rs []Receipt, retry *Retry) {
 	job, last := rs[0].Job, rs[len(rs)-1]
 	expired := strings.Contains(rec.Reason, "expired")
 	switch {
-	case rec.Status == "failed" && rec.AttemptCount < retry.MaxAttempts && !expired && last.Status != 410:
+	case rec.Status == "failed" && rec.AttemptCount < retry.MaxAttempts && !expired && !last.final():
 		c.find("C11", job, "%s is a dead letter after %d of %d attempts", rec.ExecutionID, rec.AttemptCount, retry.MaxAttempts)
 	case rec.Status == "failed" && last.succeeded() && !c.disturbed(rs):
 		c.find("C11", job, "%s is a dead letter, and its last attempt succeeded", rec.ExecutionID)

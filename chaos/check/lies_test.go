@@ -110,6 +110,11 @@ var lies = []lie{
 		h.Receipts[i].Received = h.Receipts[i-1].Answered.Add(300 * time.Millisecond)
 		return true
 	}},
+	{"C11", "an attempt after a final answer", func(h *History, r *rand.Rand) bool {
+		i := slices.IndexFunc(h.Receipts, func(x Receipt) bool { return x.Job == "failing" && x.Attempt == 2 })
+		h.Receipts[i-1].Status = 404
+		return true
+	}},
 	{"C11", "more attempts than are allowed", func(h *History, r *rand.Rand) bool { job(h, "failing").Retry.MaxAttempts = 2; return true }},
 	{"C11", "a dead letter with attempts left", editWhere("failing", func(x Record) bool { return x.AttemptCount == 2 }, func(x *Record) { x.Status = "failed" })},
 	{"C11", "a dead letter that succeeded", editWhere("failing", func(x Record) bool { return x.AttemptCount == 3 && x.Status == "succeeded" }, func(x *Record) { x.Status = "failed" })},
