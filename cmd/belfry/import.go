@@ -26,7 +26,7 @@ func newImport(a *app) *cobra.Command {
 An import that is broken off goes on where it was when the same command is given again: how far it
 came stands in FILE.progress. Lines that are refused go to FILE.errors with the reason, and the
 exit code is 6.`,
-	}, newImportJSONL(a), newImportCrontab(a))
+	}, newImportJSONL(a), newImportCrontab(a), newImportDkron(a), newImportCronJobs(a))
 }
 
 // importFlags are common to all kinds of files.
@@ -34,6 +34,7 @@ type importFlags struct {
 	dry, restart bool
 	errors       string
 	connections  int
+	compare      compareFlags
 }
 
 func (f *importFlags) add(cmd *cobra.Command) {
@@ -73,7 +74,10 @@ func (a *app) importFile(ctx context.Context, name string, f importFlags, option
 			run.failures.path = "stdin.errors"
 		}
 	}
-	if f.dry {
+	switch {
+	case f.compare.days > 0:
+		return run.compare(source(in), f.compare)
+	case f.dry:
 		return run.check(source(in))
 	}
 	return run.send(ctx, source(in), f, options)

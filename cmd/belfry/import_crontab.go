@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/crontab"
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/foreign"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/importer"
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -33,7 +35,9 @@ func newImportCrontab(a *app) *cobra.Command {
 		Long: `Import a user's crontab: every line becomes a job that posts {"command": …, "stdin": …, "env": {…}}
 to --url, where a runner of yours executes it. CRON_TZ and TZ lines set the zone of the lines below;
 lines above the first are in --time-zone. A line's job id is made from what the line says, so that
-importing a file again changes nothing. Lines with @reboot are refused.`,
+importing a file again changes nothing. Lines with @reboot are refused.
+With --compare nothing is sent: every instant of so many days is printed at which cron and Belfry
+do not run a line alike.`,
 		Example: "  crontab -l | belfry import crontab - --url https://runner.example.com/run --time-zone Europe/Berlin --dry-run",
 		Args:    exactly("a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,6 +56,7 @@ importing a file again changes nothing. Lines with @reboot are refused.`,
 		},
 	}
 	f.add(cmd)
+	f.compare.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&t.url, "url", "", "URL that receives the commands")
 	flags.StringVar(&t.zone, "time-zone", "", "zone of lines above the first CRON_TZ (default UTC)")
@@ -74,7 +79,7 @@ func (t crontabFlags) source(r io.Reader, labels map[string]any) importer.Source
 				if err != nil {
 					l.Problem = err.Error()
 				}
-				l.Body = body
+				l.Body, l.There = body, there(e.Zone, func(zone *time.Location) (foreign.Fires, error) { return foreign.Vixie(e.Schedule, zone) })
 				return yield(l)
 			},
 			func(p *crontab.Problem) error {

@@ -212,7 +212,7 @@ func nextRuns(j api.Job, n int) (explanation, error) {
 // timingOf is the schedule of a job as the domain has it.
 func timingOf(jobID string, s api.JobSpec) job.Timing {
 	all := s.Schedules()
-	t := job.Timing{Expr: all[0], Exprs: all[1:], Seconds: s.Seconds, Zone: zoneOf(s), Job: jobID}
+	t := job.Timing{Expr: all[0], Exprs: all[1:], Seconds: s.Seconds, Zone: zoneOf(s), Job: jobID, Triggered: len(s.DependsOn) > 0}
 	if s.Jitter != nil {
 		t.Jitter = time.Duration(*s.Jitter)
 	}

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
+
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/foreign"
 )
 
 // Line is one job of a source, or one that cannot be sent and why.
@@ -14,6 +17,15 @@ type Line struct {
 	Offset  int64  // bytes of the file up to the end of the line; 0 when it is not known
 	Body    []byte // a JobRequest on one line
 	Text    string // what stands in the file, for the report of a problem
+	Problem string
+
+	There *There // when it fired where it comes from; nil: that is not known
+}
+
+// There is a job's schedule at the scheduler that it comes from.
+type There struct {
+	Fires   foreign.Fires // nil: an interval, or Problem says why not
+	Zone    *time.Location
 	Problem string
 }
 
