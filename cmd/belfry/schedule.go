@@ -16,8 +16,8 @@ import (
 func newSchedule(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "schedule",
-		Short: "Try a schedule, without a server",
-	}, newScheduleExplain(a))
+		Short: "Try a schedule, or add up all of them",
+	}, newScheduleExplain(a), newScheduleLoad(a))
 }
 
 // timingFlags are the flags that say when a job is due.

@@ -21,6 +21,10 @@
 //	spec.go       the registration as data, its defaults
 //	validate.go   what is refused, and the words it is refused with
 //	schedule.go   Compile and Next: expression, zone and daylight saving
+//	marks.go      L, W and #; spread.go: H; years.go: the year field
+//	many.go       several expressions; exclude.go: dates on which nothing is due
+//	runs.go       max_runs as the last slot; jitter.go: when a slot is sent
+//	dialects.go   what AWS writes, and iso.go: ISO 8601, in our own form
 //	catchup.go    which missed slots run
 //	backfill.go   which slots a backfill runs
 //	execution.go  execution ids, statuses, outcomes

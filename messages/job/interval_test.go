@@ -30,6 +30,16 @@ func TestEveryAnchor(t *testing.T) {
 	checkSeries(t, compile(t, Timing{Expr: "@every 45s"}), date(2026, 1, 1), []time.Time{date(2026, 1, 1).Add(45 * time.Second)})
 }
 
+// A slot that is known gives the phase.
+func TestEveryThroughASlot(t *testing.T) {
+	slot := instant(t, "2026-01-01T00:07:03Z")
+	s := compile(t, Timing{Expr: "@every 10m"}.Through(slot))
+	checkSeries(t, s, slot.Add(-time.Second), []time.Time{slot, slot.Add(10 * time.Minute)})
+	if daily := (Timing{Expr: "@daily"}).Through(slot); !daily.Anchor.IsZero() {
+		t.Errorf("a cron expression has the anchor %v", daily.Anchor)
+	}
+}
+
 // The anchor is an instant, so a change of the clock does not touch @every.
 func TestEveryIgnoresTheZone(t *testing.T) {
 	s := compile(t, Timing{Expr: "@every 24h", Anchor: instant(t, "2026-03-07T07:30:00Z"), Zone: "America/New_York"})

@@ -66,6 +66,15 @@ func (t Timing) Anchored() bool {
 	return len(expr) >= len("@every") && strings.EqualFold(expr[:len("@every")], "@every")
 }
 
+// Through is the Timing of an interval with a slot at an instant; others stay as
+// they are.
+func (t Timing) Through(slot time.Time) Timing {
+	if e, bad := parseExpr(t.Expr, t.Seconds, t.Job); bad == nil && e.kind == kindEvery && len(t.Exprs) == 0 {
+		t.Anchor = slot.Add(-e.every)
+	}
+	return t
+}
+
 // Shared tells whether many jobs are likely to have this very schedule, so that
 // it is worth keeping compiled: a cron expression, and neither an instant nor an
 // interval with a phase of its own.
