@@ -150,3 +150,36 @@ func BenchmarkMissedMany(b *testing.B) {
 		}
 	}
 }
+
+// Around every change of the clock of a year, what is counted is what a walk
+// finds, from every quarter of an hour to every other.
+func TestManyAreCountedAcrossChangesOfTheClock(t *testing.T) {
+	t.Parallel()
+	for _, exprs := range [][]string{
+		{"30 1 * * *", "45 1,2 * * *"}, {"*/30 * * * *", "30 0-3 * * *"}, {"0 0 * * *", "15 * * * *", "30 2 * * *"}, {"45 23 * * *", "0 1 L * *", "0 0 1 * *"},
+	} {
+		for _, zone := range []string{"America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo", "America/Santiago"} {
+			for _, fold := range []FoldRule{FoldFirst, FoldBoth} {
+				s := compile(t, Timing{Expr: exprs[0], Exprs: exprs[1:], Zone: zone, Fold: fold})
+				for i := 1; i < len(s.zone.spans); i++ {
+					change := time.Unix(s.zone.spans[i].from, 0)
+					if change.Year() != 2026 {
+						continue
+					}
+					start, end := change.Add(-5*time.Hour), change.Add(5*time.Hour)
+					for from := start; from.Before(end); from = from.Add(15 * time.Minute) {
+						n := int64(0)
+						for to := from; to.Before(end); to = to.Add(15 * time.Minute) {
+							if s.Has(to) && to.After(from) {
+								n++
+							}
+							if got := s.Count(from, to); got != n {
+								t.Fatalf("%q in %s, fold %s: %d slots in (%v, %v], want %d", exprs, zone, fold, got, from.UTC(), to.UTC(), n)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
