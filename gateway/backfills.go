@@ -101,7 +101,7 @@ func (g *Gateway) previewBackfill(c *call, out *api.Backfill) error {
 	if err != nil {
 		return err
 	}
-	slots, _ := nextRuns(p.schedule, out.From.Add(-time.Millisecond), shown)
+	slots, _ := nextRuns(messages.Given(p.schedule, s.state), out.From.Add(-time.Millisecond), shown)
 	out.Status, out.CreatedAt = "", nil
 	out.Slots = slices.DeleteFunc(slots, func(at time.Time) bool { return !at.Before(out.To) })
 	return c.answer(http.StatusOK, out)
