@@ -23,7 +23,7 @@ func newExport(a *app) *cobra.Command {
 		Short: "Write the definitions of all jobs, one JSON object a line, as `belfry import jsonl` takes them",
 		Long: `Write the definitions of all jobs, one JSON object a line, as "belfry import jsonl" takes them.
 Finished jobs are left out unless --state or --finished asks for them: a job whose only instant is past cannot
-be registered anew. Secrets in headers and URLs are shown as ***; they have to be put in again.`,
+be registered anew. Jobs that depend on others come last, each after those. Secrets in headers and URLs are shown as ***; they have to be put in again.`,
 		Example: "  belfry export --label team=billing > billing.jsonl",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,6 +43,7 @@ func (a *app) export(cmd *cobra.Command, f listFlags, finished bool) error {
 	}
 	out := bufio.NewWriter(a.stdout)
 	var written, left, hidden int
+	var later []manifest.Job // those that depend on others
 	for j, err := range c.Jobs(cmd.Context(), f.filter, maxPage) {
 		if err != nil {
 			return err
@@ -58,10 +59,17 @@ func (a *app) export(cmd *cobra.Command, f listFlags, finished bool) error {
 		if bytes.Contains(def.Body, []byte(masked)) {
 			hidden++
 		}
+		written++
+		if len(def.DependsOn) > 0 {
+			later = append(later, def)
+		} else if _, err := fmt.Fprintln(out, string(def.Body)); err != nil {
+			return err
+		}
+	}
+	for _, def := range upstreamsFirst(later) {
 		if _, err := fmt.Fprintln(out, string(def.Body)); err != nil {
 			return err
 		}
-		written++
 	}
 	if err := out.Flush(); err != nil {
 		return err
