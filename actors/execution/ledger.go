@@ -97,13 +97,19 @@ func (l *ledger) room(of *line, now time.Time) int {
 	return min(l.free(), of.host.room(now))
 }
 
-// lines are the one for slots and those of hosts, each first in turn.
+// lines are the one for slots and those of hosts.
 func (l *ledger) lines() []*line {
 	all := []*line{l.line}
 	l.inLine = slices.DeleteFunc(l.inLine, func(h *host) bool { return len(h.line.waiters) == 0 })
 	for _, h := range l.inLine {
 		all = append(all, h.line)
 	}
+	return all
+}
+
+// linesInTurn are the lines, another one first each time.
+func (l *ledger) linesInTurn() []*line {
+	all := l.lines()
 	l.turn++
 	k := l.turn % len(all)
 	return append(all[k:], all[:k]...)

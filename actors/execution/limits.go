@@ -37,6 +37,7 @@ type limits struct {
 	LimitsConfig
 	slots   int
 	hosts   map[string]*host
+	swept   time.Time    // when hosts were forgotten last
 	changes []transition // of circuits, not told yet
 }
 
@@ -117,9 +118,10 @@ func (l *limits) changed(h *host, to gobreaker.State) {
 // forget drops the hosts of which there is nothing to remember, when there are
 // many.
 func (l *limits) forget(now time.Time) {
-	if len(l.hosts) < knownHosts {
+	if len(l.hosts) < knownHosts || now.Sub(l.swept) < time.Second {
 		return
 	}
+	l.swept = now
 	for name, h := range l.hosts {
 		if h.running == 0 && len(h.line.waiters) == 0 && (h.circuit == nil || h.circuit.idle(now)) && !now.Before(h.bucket.Full()) && !now.Before(h.paused) {
 			delete(l.hosts, name)

@@ -81,6 +81,8 @@ func (p *Publisher) Deliver(ctx context.Context, d *belfryv1.Delivery, epoch int
 	case r.Outcome == belfryv1.Result_OUTCOME_UNKNOWN:
 		r.Error = "the message was sent, and the acknowledgement was lost: " + cmp.Or(context.Cause(ctx), err).Error()
 	}
+	var refused *broker.Refused
+	r.Unavailable = err != nil && !errors.As(err, &refused) && ctx.Err() == nil
 	if !errors.Is(err, job.ErrNotSent) {
 		r.SentAt = start
 	}

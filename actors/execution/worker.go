@@ -230,7 +230,7 @@ func (w *worker) giveBack(ctx actor.Context) {
 
 // offer gives free slots to the partitions in line.
 func (w *worker) offer(ctx actor.Context, now time.Time) {
-	lines := w.ledger.lines()
+	lines := w.ledger.linesInTurn()
 	wanted := slices.ContainsFunc(lines, func(l *line) bool { return len(l.order) > 0 })
 	w.fenced = wanted && !w.Lease()()
 	if w.ledger.draining || w.fenced {

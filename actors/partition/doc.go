@@ -83,6 +83,9 @@
 // for max_elapsed ends as expired; but what was due while nobody could send it is
 // sent however late it is.
 //
+// A job's own rate limit is exact: its bucket is here (pace), a token is taken when
+// a delivery is sent, and given back when the worker did not begin it.
+//
 //	            Dispatch 1, 2, …          confirmed
 //	queued ────────────────────▶ sent ───────────────▶ sent ──result──▶ decided
 //	   ▲                          │ │ silent: again,     │

@@ -108,6 +108,9 @@ func (s *fleetSim) node() *fleetNode {
 
 // act does one random thing.
 func (s *fleetSim) act() {
+	if s.r.IntN(10) == 0 {
+		s.shutRandom()
+	}
 	switch s.r.IntN(24) {
 	case 0, 1:
 		s.registerRandom()
@@ -249,6 +252,7 @@ func (s *fleetSim) registerRandom() {
 		j.MaxOutstanding = 1 + s.r.IntN(5)
 		j.Timeout = time.Duration(1+s.r.IntN(60)) * time.Second
 		j.Overlap, j.OverlapQueue = simOverlaps[s.r.IntN(len(simOverlaps))], 1+s.r.IntN(3)
+		throttled(s.r)(j)
 	})
 	s.tell(id, &belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}})
 }
@@ -341,7 +345,7 @@ func (s *fleetSim) heal() {
 	s.quiet = true
 	for _, n := range s.live() {
 		s.goOn(n)
-		n.cut, n.noDB, n.worker.draining = false, false, false
+		n.cut, n.noDB, n.worker.draining, n.worker.shut = false, false, false, nil
 		if n.worker.slots < 4 {
 			n.worker.slots = 4
 		}

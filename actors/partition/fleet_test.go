@@ -129,6 +129,7 @@ func newFleet(t testing.TB, seed uint64) *fleet {
 	f.cfg.Partitions = 16
 	f.cfg.Partition = job.PartitionOf("a", 16)
 	f.cfg.AdoptFor = ttl
+	f.cfg.Hosts = hostLimits()
 	f.cfg.NewID = func() uuid.UUID {
 		f.ids++
 		return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, f.ids))

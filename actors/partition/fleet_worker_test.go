@@ -24,7 +24,9 @@ type fleetWorker struct {
 	offer    int64 // id of the open one; 0: none
 	reserved int
 	offers   int64
-	waits    bool // the partition was told Busy
+	waits    bool                            // the partition was told Busy
+	shut     map[string]belfryv1.Busy_Reason // hosts that it takes nothing for
+	hosts    holdUps
 }
 
 // holding is a delivery that was begun.
@@ -46,7 +48,7 @@ func (w *fleetWorker) hear(epoch int64, from *fleetNode) bool {
 		return false
 	}
 	if epoch > w.epoch {
-		w.epoch, w.owner, w.number, w.waits = epoch, from, 0, false
+		w.epoch, w.owner, w.number, w.waits, w.hosts = epoch, from, 0, false, holdUps{}
 	}
 	return true
 }
@@ -65,7 +67,9 @@ func (w *fleetWorker) dispatched(from *fleetNode, d *belfryv1.Dispatch) {
 	if offered {
 		w.offer, w.reserved, w.waits = 0, 0, false
 	}
+	w.redeemed(d)
 	var busy, have []*belfryv1.DeliveryRef
+	shut := map[string][]*belfryv1.DeliveryRef{}
 	for _, x := range d.GetDeliveries() {
 		key := resultKey{x.GetExecutionId(), x.GetAttempt()}
 		ref := &belfryv1.DeliveryRef{ExecutionId: key.execution, Attempt: key.attempt}
@@ -78,6 +82,7 @@ func (w *fleetWorker) dispatched(from *fleetNode, d *belfryv1.Dispatch) {
 		case w.draining || w.free() <= 0:
 			busy = append(busy, ref)
 			w.waits = true
+		case w.refuse(x, shut):
 		default:
 			have = append(have, ref)
 			w.begin(x, d.GetEpoch())
@@ -93,6 +98,7 @@ func (w *fleetWorker) dispatched(from *fleetNode, d *belfryv1.Dispatch) {
 			w.end(h, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_UNKNOWN, Error: "the execution is cancelled"})
 		}
 	}
+	w.giveBack(from, d.GetNumber(), shut)
 	if len(busy) > 0 {
 		w.tell(from, Busied{From: w.id, Number: d.GetNumber(), Deliveries: busy})
 	}
@@ -140,6 +146,7 @@ func (w *fleetWorker) resend() {
 	}
 	w.offer, w.reserved = 0, 0 // an unanswered one lapses
 	w.offerSlots()
+	w.offerHosts()
 }
 
 func (w *fleetWorker) offerSlots() {

@@ -223,9 +223,21 @@ func (s *State) launch(j *jobRec, sp *belfryv1.JobSpec, slot, due int64) *flight
 	return f
 }
 
+// shared is the spec of a revision as another flight of the job has it: many that
+// wait have one copy together.
+func (j *jobRec) shared(rev int64, sp *belfryv1.JobSpec) *belfryv1.JobSpec {
+	for _, f := range j.flights() {
+		if f.rev == rev && f.spec != nil {
+			return f.spec
+		}
+	}
+	return sp
+}
+
 // enter adds a new flight to its job. It is durable with the change.
 func (s *State) enter(f *flight, c *change) {
 	p := f.job.history()
+	f.spec = f.job.shared(f.rev, f.spec)
 	p.flights = append(p.flights, f)
 	s.running[f.id] = f
 	s.beginPaced(f)

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -378,4 +379,41 @@ func TestDeliveryLargerThanAMessage(t *testing.T) {
 			t.Fatalf("%d flights", len(got))
 		}
 	}
+}
+
+// TestMemoryOfWhatWaits: a million executions that wait for a host have to fit
+// into one process, so each costs few bytes; its payload is one for all of a job.
+func TestMemoryOfWhatWaits(t *testing.T) {
+	const jobs, each, most = 50, 100, 900
+	w := newWorld(t)
+	w.sends = &[]Send{}
+	w.step(Workers{})
+	w.unchecked = true // for speed
+	ids := idsOf(w, jobs)
+	for _, id := range ids {
+		w.register(id, "0 0 1 1 *", func(s *job.Spec) {
+			s.MaxOutstanding, s.Target.HTTP.Method, s.Target.HTTP.Body = each, "POST", make([]byte, 4096)
+		})
+	}
+	before := heapInUse()
+	for _, id := range ids {
+		w.run(id, each)
+	}
+	w.store, w.answers, w.events, w.deliveries = model{fence: w.store.fence}, nil, nil, nil
+	bytes := (heapInUse() - before) / (jobs * each)
+	if n := w.state.lanes.n; n != jobs*each {
+		t.Fatalf("%d wait", n)
+	}
+	t.Logf("%d bytes each", bytes)
+	if bytes > most {
+		t.Errorf("each execution that waits takes %d bytes, and %d are planned", bytes, most)
+	}
+	runtime.KeepAlive(w.state)
+}
+
+func heapInUse() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }

@@ -155,7 +155,9 @@ func (s *State) rederive(j *jobRec) {
 func (s *State) loadedFlights(j *jobRec) {
 	s.adoption.sent = s.now + clockSpread
 	for _, f := range append([]*flight(nil), j.flights()...) {
-		f.spec = s.specOf(j, f.rev)
+		if f.spec = j.shared(f.rev, nil); f.spec == nil {
+			f.spec = s.specOf(j, f.rev)
+		}
 		s.paceAfter(f)
 		if f.sendAt() > s.adoption.sent {
 			f.epochs = slices.DeleteFunc(f.epochs, func(epoch int64) bool { return epoch == s.cfg.FormerEnded })

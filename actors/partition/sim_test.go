@@ -166,6 +166,7 @@ func (s *sim) registerRandom(id string) {
 		j.Retry.MaxAttempts = 1 + s.r.IntN(4)
 		j.MaxOutstanding = 1 + s.r.IntN(5)
 		j.Timeout = time.Duration(1+s.r.IntN(30)) * time.Second
+		throttled(s.r)(j)
 		if s.r.IntN(2) == 0 {
 			j.Schedule.Jitter = time.Duration(1+s.r.IntN(450)) * time.Millisecond
 		}

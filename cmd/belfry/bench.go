@@ -30,7 +30,7 @@ With several, such as --server http://127.0.0.1:8380,http://127.0.0.2:8380, node
 measured: the jobs are registered at the first that is ready, and any may be killed meanwhile. What it
 had in flight then may come again, under its own key: that is counted and breaks no promise.
 The exit code is 1 when a promise was broken; with --check also when a number misses its goal.`,
-	}, newBenchRaw(b), newBenchRegister(b), newBenchImport(b), newBenchSpike(b), newBenchSteady(b), newBenchFailover(b), newBenchRest(b), newBenchMemory(b))
+	}, newBenchRaw(b), newBenchRegister(b), newBenchImport(b), newBenchSpike(b), newBenchSteady(b), newBenchBulkhead(b), newBenchFailover(b), newBenchRest(b), newBenchMemory(b))
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&b.dir, "bench-dir", "", "where the server that is started keeps its data (default a temporary directory)")
 	flags.StringArrayVar(&b.args, "server-arg", nil, "one more argument for the server that is started, such as --slots=256")
@@ -334,6 +334,27 @@ func newBenchSteady(b *benchFlags) *cobra.Command {
 	flags.DurationVar(&s.Duration, "duration", 5*time.Minute, "how long")
 	flags.DurationVar(&s.Lead, "lead", 5*time.Second, "time from the first registration to the first delivery")
 	waitFlags(cmd, &s.Patience, &s.Quiet)
+	return cmd
+}
+
+func newBenchBulkhead(b *benchFlags) *cobra.Command {
+	k := bench.Bulkhead{Connections: 1, Added: 50 * time.Millisecond}
+	cmd := &cobra.Command{
+		Use:   "bulkhead",
+		Short: "Let one host hang with many executions due, and see what that does to another",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k.Size = b.size
+			return b.run(cmd, func(ctx context.Context, e bench.Env, _ *underTest) (bench.Report, error) { return k.Run(ctx, e) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&k.Rate, "rate", 200, "deliveries a second to the host that answers")
+	flags.IntVar(&k.Hanging, "hanging", 10_000, "jobs that are due at one instant for the host that hangs")
+	flags.DurationVar(&k.Before, "before", 30*time.Second, "how long only the first host is called, for comparison")
+	flags.DurationVar(&k.Hang, "hang", 30*time.Second, "how long the second host hangs")
+	flags.DurationVar(&k.Lead, "lead", 10*time.Second, "time from the first registration to the first delivery")
+	waitFlags(cmd, &k.Patience, &k.Quiet)
 	return cmd
 }
 

@@ -8,6 +8,6 @@
 //	sink.go      the HTTP target in front of the ledger
 //	load.go      jobs into the server, one by one or by import
 //	raw.go       the same deliveries without a scheduler, for comparison
-//	spike.go, steady.go, memory.go, register.go   the benchmarks
+//	spike.go, steady.go, bulkhead.go, memory.go, register.go   the benchmarks
 //	report.go    numbers with their goals, as a table and as JSON
 package bench

@@ -177,6 +177,23 @@ func (l *Ledger) JudgeUntil(lateLimit time.Duration, until time.Time) Verdict {
 	return v
 }
 
+// Between is how late the deliveries were that were due in [from, to), those that
+// have arrived.
+func (l *Ledger) Between(from, to time.Time) Distribution {
+	var lateness []time.Duration
+	for n := range l.slots {
+		due := l.plan.Due(n)
+		lock := &l.locks[n%shards]
+		lock.Lock()
+		s := l.slots[n]
+		lock.Unlock()
+		if s.count > 0 && !due.Before(from) && due.Before(to) {
+			lateness = append(lateness, time.Unix(0, s.at).Sub(due))
+		}
+	}
+	return Distribute(lateness)
+}
+
 func (l *Ledger) doubledKeys() int {
 	n := 0
 	for i := range l.keys {

@@ -33,7 +33,8 @@ type Jobs struct {
 	Schedule func(i int) string
 	Starts   func(i int) time.Time // nil: no bounds
 	Ends     func(i int) time.Time
-	Size     int // bytes of a line; the body of the target fills it up
+	Size     int           // bytes of a line; the body of the target fills it up
+	Timeout  time.Duration // of an attempt; 0: the server's default
 }
 
 const stamp = "2006-01-02T15:04:05.000Z"
@@ -46,6 +47,9 @@ func (j Jobs) line(buf []byte, i int) []byte {
 	if j.Starts != nil {
 		buf = append(j.Starts(i).UTC().AppendFormat(append(buf, `,"starts_at":"`...), stamp), '"')
 		buf = append(j.Ends(i).UTC().AppendFormat(append(buf, `,"ends_at":"`...), stamp), '"')
+	}
+	if j.Timeout > 0 {
+		buf = append(append(append(buf, `,"timeout":"`...), j.Timeout.String()...), '"')
 	}
 	buf = append(append(append(buf, `,"target":{"http":{"url":"`...), j.URL...), `","body":"`...)
 	const end = `"}}}`

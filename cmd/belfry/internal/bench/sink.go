@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,6 +17,7 @@ type Sink struct {
 	url    string
 	ledger atomic.Pointer[Ledger]
 	owners atomic.Pointer[owners]
+	hold   atomic.Pointer[chan struct{}]
 	server *http.Server
 	done   chan struct{}
 }
@@ -41,6 +43,14 @@ func (s *Sink) URL() string { return s.url }
 // Use makes receipts go to a ledger.
 func (s *Sink) Use(l *Ledger) { s.ledger.Store(l) }
 
+// Hold lets requests wait for their answer until release, which may be called
+// more than once.
+func (s *Sink) Hold() (release func()) {
+	held := make(chan struct{})
+	s.hold.Store(&held)
+	return sync.OnceFunc(func() { s.hold.Store(nil); close(held) })
+}
+
 // Stop closes the listener and the connections.
 func (s *Sink) Stop() {
 	_ = s.server.Close() // nothing is lost that was to be kept
@@ -58,6 +68,13 @@ func (s *Sink) receive(w http.ResponseWriter, r *http.Request) {
 	if o := s.owners.Load(); o != nil {
 		receipt.Epoch, _ = strconv.ParseInt(header(r, "Belfry-Epoch"), 10, 64) // 0 is none
 		o.record(receipt)
+	}
+	if held := s.hold.Load(); held != nil {
+		select {
+		case <-*held:
+		case <-r.Context().Done():
+			return
+		}
 	}
 	w.Header()["Date"] = nil
 	w.WriteHeader(http.StatusNoContent)

@@ -29,16 +29,7 @@ func (s Steady) Run(ctx context.Context, e Env) (Report, error) {
 		return report, fmt.Errorf("a duration of %s has no whole second", s.Duration)
 	}
 	start := time.Now().Add(s.Lead).Truncate(time.Second)
-	first := func(i int) time.Time {
-		return start.Add((time.Second * time.Duration(i) / time.Duration(s.Rate)).Truncate(time.Millisecond))
-	}
-	j := Jobs{
-		Plan: Plan{Prefix: runID("steady"), Jobs: s.Rate, Slots: slots, Every: time.Second, First: first},
-		URL:  e.Sink.URL(), Size: s.Size,
-		Schedule: func(int) string { return "@every 1s" },
-		Starts:   first,
-		Ends:     func(i int) time.Time { return first(i).Add(time.Duration(slots) * time.Second) },
-	}
+	j := everySecond(runID("steady"), e.Sink.URL(), s.Rate, s.Size, start, start.Add(s.Duration))
 	ledger := NewLedger(j.Plan)
 	e.Sink.Use(ledger)
 	if _, err := e.imports(ctx, j, s.Connections); err != nil {
