@@ -155,8 +155,8 @@ func (s *shelves) check() error {
 	for queue, sh := range s.of {
 		n := 0
 		for _, st := range sh.turns {
-			if sh.byJob[st.jobID] != st || !slices.IsSortedFunc(st.flights, inDueOrder) {
-				return fmt.Errorf("queue %q: job %q has a turn and no place, or is not in due order", queue, st.jobID)
+			if sh.byJob[st.jobID] != st || !slices.IsSortedFunc(st.flights, onShelf) {
+				return fmt.Errorf("queue %q: job %q has a turn and no place, or is not in order", queue, st.jobID)
 			}
 			n += len(st.flights)
 		}

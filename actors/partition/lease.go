@@ -15,7 +15,7 @@ type lease struct {
 	worker   string
 	epoch    int64 // with number its token
 	number   int64
-	duration int64 // ms
+	duration int64 // ms, the longest that it was asked for
 	granted  int64
 	until    int64 // when it expires, unless it is extended; 0: its row is not durable yet
 }
@@ -57,8 +57,10 @@ func (s *State) offer(f *flight) {
 	}
 	f.phase = unclaimed
 	s.shelves.put(f)
-	elapsed := f.spec.GetRetry().GetMaxElapsedMs()
-	s.wheel.Schedule(&f.timer, max(f.due+elapsed, s.now+min(elapsed, leastWait)))
+	if elapsed := f.spec.GetRetry().GetMaxElapsedMs(); f.expires == 0 {
+		f.expires = max(f.due+elapsed, s.now+min(elapsed, leastWait))
+	}
+	s.wheel.Schedule(&f.timer, f.expires)
 }
 
 // renew gives a lease its full time: when it is durable, and whenever its worker
@@ -88,7 +90,7 @@ func (f *flight) attemptEnd() int64 { return f.lease.granted + f.spec.GetTimeout
 func (s *State) claimed(e Claimed) {
 	var flights []*flight
 	if !s.away() {
-		flights = s.shelves.take(e.Claim.GetQueue(), int(e.Claim.GetMax()))
+		flights = s.takeUnclaimed(e.Claim.GetQueue(), int(e.Claim.GetMax()))
 	}
 	if len(flights) == 0 {
 		s.emit(Reply{To: e.Ref, Answer: &belfryv1.Answers{}})
@@ -103,6 +105,28 @@ func (s *State) claimed(e Claimed) {
 		c.answers = append(c.answers, answered{e.Ref, i, answer})
 		s.queue.lines.hurry(c.id)
 	}
+}
+
+// takeUnclaimed takes at most so many flights of a queue, as far as the rate
+// limits of their jobs let them go.
+func (s *State) takeUnclaimed(queue string, most int) []*flight {
+	var out []*flight
+	for len(out) < most {
+		taken := s.shelves.take(queue, most-len(out))
+		if len(taken) == 0 {
+			break
+		}
+		for _, f := range taken {
+			if rate := f.rateOf(); rate.Set() && f.job.past.pace.bucket.Tokens(rate, s.time()) <= 0 {
+				f.phase = waiting
+				s.guard(f.job.id, func() { s.putAside(f, rate) })
+				continue
+			}
+			s.spend(f)
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 func (s *State) grant(c *change, f *flight, claim *belfryv1.Claim) *belfryv1.Answer {
@@ -129,8 +153,9 @@ func (s *State) leaseEvent(f *flight, kind, reason string) *belfryv1.Event {
 	}
 }
 
-// extended answers a heartbeat from memory. It never shortens a lease, and goes
-// past the attempt's timeout only as far as renew did.
+// extended answers a heartbeat, from memory unless it is for longer than the lease
+// has been so far: a new owner must know for how long it is. It never shortens a
+// lease, and goes past the attempt's timeout only as far as renew did.
 func (s *State) extended(e Extended) {
 	m := e.Heartbeat
 	reply := func(a *belfryv1.Answer) {
@@ -154,8 +179,22 @@ func (s *State) extended(e Extended) {
 	if extend == 0 {
 		extend = f.lease.duration
 	}
+	longer := extend > f.lease.duration
+	if longer && s.away() {
+		reply(refusal("", belfryv1.Refusal_CODE_UNAVAILABLE, "", "the store does not answer: try again, or ask for no more than before"))
+		return
+	}
 	s.setUntil(f, max(f.lease.until, min(s.now+extend, f.attemptEnd())))
-	reply(&belfryv1.Answer{Outcome: &belfryv1.Answer_LeaseHeld{LeaseHeld: &belfryv1.LeaseHeld{ExpiresAt: f.lease.until}}})
+	held := &belfryv1.Answer{At: s.now, Outcome: &belfryv1.Answer_LeaseHeld{LeaseHeld: &belfryv1.LeaseHeld{ExpiresAt: f.lease.until}}}
+	if !longer {
+		reply(held)
+		return
+	}
+	f.lease.duration = extend
+	c := s.change(f.job).row(s.row(f.job, nil))
+	c.answers = append(c.answers, answered{e.Ref, 0, held})
+	s.asks[e.Ref] = &ask{answers: make([]*belfryv1.Answer, 1), left: 1, single: true}
+	s.queue.lines.hurry(c.id)
 }
 
 // holder is the flight that is held under a lease; nil: the lease is over.
@@ -227,6 +266,7 @@ func (s *State) giveUp(m *belfryv1.Release) (*change, *belfryv1.Answer) {
 	c := s.change(f.job)
 	c.ended = m.GetLease()
 	c.publish(s.leaseEvent(f, "execution.released", ""))
+	s.refund(f)
 	f.lease = nil
 	if f.attempt == 1 {
 		f.firstSent = 0

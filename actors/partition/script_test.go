@@ -114,6 +114,8 @@ func edits(t *testing.T, d *datadriven.TestData) func(*job.Spec) {
 				s.Target = job.Target{Queue: &job.QueueTarget{Name: v, Payload: []byte("hello")}}
 			case "timeout":
 				s.Timeout = mustDuration(t, v)
+			case "rate":
+				s.RateLimit.PerSecond = float64(mustInt(t, v))
 			case "elapsed":
 				s.Retry.MaxElapsed = mustDuration(t, v)
 			case "max":

@@ -32,7 +32,7 @@ type shelf struct {
 // stall is what one job has on a shelf.
 type stall struct {
 	jobID   string
-	flights []*flight // in due order
+	flights []*flight // in the order of onShelf
 }
 
 // queue is the queue that outside workers claim it from; "": it is delivered.
@@ -41,6 +41,9 @@ func (f *flight) queue() string { return f.spec.GetTarget().GetQueue().GetName()
 // claimable tells whether it goes to an outside worker, who claims it. It is with
 // nobody unless its row says so: no owner has to find out what workers hold.
 func (f *flight) claimable() bool { return f.spec.GetTarget().GetQueue() != nil }
+
+// onShelf orders the flights of a job as they are claimed.
+func onShelf(a, b *flight) int { return cmp.Or(extraLast(a, b), inDueOrder(a, b)) }
 
 // put shows a due flight to outside workers.
 func (s *shelves) put(f *flight) {
@@ -55,7 +58,7 @@ func (s *shelves) put(f *flight) {
 		sh.byJob[st.jobID] = st
 		sh.turns = append(sh.turns, st)
 	}
-	at, _ := slices.BinarySearchFunc(st.flights, f, func(a, b *flight) int { return cmp.Or(extraLast(a, b), inDueOrder(a, b)) })
+	at, _ := slices.BinarySearchFunc(st.flights, f, onShelf)
 	st.flights = slices.Insert(st.flights, at, f)
 	sh.n++
 	if !sh.fresh {

@@ -40,6 +40,7 @@ type sim struct {
 	rough bool    // the store misbehaves just now
 	slow  bool    // it takes its time just now
 	late  *Commit // what it has not answered yet
+	out   outsiders
 }
 
 // life is one registration as the simulation knows it, for the jobs that it
@@ -58,6 +59,7 @@ func newSim(t testing.TB, seed uint64) *sim {
 			s.ids = append(s.ids, id)
 		}
 	}
+	s.out = outsiders{newest: map[string]*hold1{}, success: map[string]string{}, ended: map[string]leaseEnd{}}
 	s.fate.commit = s.commitFate
 	s.stalled = func(c Commit) { s.late = &c }
 	s.fate.outcome = s.outcome
@@ -93,6 +95,7 @@ func (s *sim) play(p plan) {
 		if !p.dropped[act] {
 			s.r = seeded(p.luck(act))
 			s.act()
+			s.hear()
 		}
 	}
 	s.rough, s.slow = false, false
@@ -100,7 +103,9 @@ func (s *sim) play(p plan) {
 	s.fate.outcome = nil
 	s.fate.busy = nil
 	s.finishAll()
+	s.finishOutside()
 	s.advance(20 * time.Minute)
+	s.finishOutside()
 	s.verify()
 }
 
@@ -109,6 +114,9 @@ func (s *sim) act() {
 	id := s.ids[s.r.IntN(len(s.ids))]
 	if s.r.IntN(3) == 0 {
 		s.answerLate()
+	}
+	for range s.r.IntN(4) {
+		s.outside()
 	}
 	switch s.r.IntN(23) {
 	case 0, 1:
@@ -126,7 +134,7 @@ func (s *sim) act() {
 	case 6:
 		s.rough = !s.rough
 	case 7:
-		s.lose(time.Duration(s.r.IntN(300)) * time.Second)
+		s.lose(time.Duration(s.r.IntN(300)) * []time.Duration{time.Second, 20 * time.Millisecond}[s.r.IntN(2)])
 	case 8:
 		s.finishAll()
 	case 9:
@@ -163,6 +171,9 @@ func (s *sim) registerRandom(id string) {
 		j.CatchUp.Policy = []job.CatchUpPolicy{job.CatchUpLatest, job.CatchUpAll, job.CatchUpNone}[s.r.IntN(3)]
 		j.CatchUp.Max = 1 + s.r.IntN(20)
 		j.CatchUp.Grace = time.Duration(1+s.r.IntN(60)) * time.Second
+		if s.r.IntN(2) == 0 {
+			j.Target = job.Target{Queue: &job.QueueTarget{Name: simQueues[s.r.IntN(2)]}}
+		}
 		j.Retry.MaxAttempts = 1 + s.r.IntN(4)
 		j.MaxOutstanding = 1 + s.r.IntN(5)
 		j.Timeout = time.Duration(1+s.r.IntN(30)) * time.Second
@@ -277,6 +288,7 @@ func (s *sim) verify() {
 	}
 	s.verifyDeliveries()
 	s.verifyBackfills(s.fills)
+	s.verifyOutside()
 }
 
 // verifyRecords: no slot of a generation has two records.

@@ -22,7 +22,7 @@ type jobFlags struct {
 	rateLimit, onOpenCircuit        string
 	schedules                       []string
 	url, method, body, json         string
-	actor, signingSecretRef         string
+	actor, queue, signingSecretRef  string
 	description, retry, catchUp     string
 	headers, labels, dependsOn      []string
 	timeout                         time.Duration
@@ -39,6 +39,7 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.method, "method", "", "HTTP method (default POST)")
 	flags.StringVar(&f.signingSecretRef, "signing-secret-ref", "", "where the server reads the keys that it signs calls with: env://BELFRY_SECRET_NAME or file:///path")
 	flags.StringVar(&f.actor, "actor", "", "actor that is asked when the job is due, in place of --url: KIND/IDENTITY; its payload is --body or --json")
+	flags.StringVar(&f.queue, "queue", "", "queue that workers claim it from when the job is due, in place of --url; its payload is --body or --json")
 	flags.StringVar(&f.nats, "nats", "", "NATS subject that is published to when the job is due, in place of --url")
 	flags.StringVar(&f.kafka, "kafka", "", "Kafka topic that is published to when the job is due, in place of --url")
 	flags.StringVar(&f.broker, "broker", "default", "broker of --nats or --kafka, as the server's operator named it")
@@ -48,7 +49,7 @@ func (f *jobFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.headers, "header", nil, "header of the call, as name=value; may be given more than once; name- removes it")
 	flags.StringArrayVarP(&f.labels, "label", "l", nil, "label, as key=value; may be given more than once; key- removes it")
 	flags.StringVar(&f.description, "description", "", "text for people")
-	flags.DurationVar(&f.timeout, "timeout", 0, "limit of one attempt (default 30s)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "limit of one attempt (default 30s, for queues 1h)")
 	flags.StringVar(&f.retry, "retry", "", "attempts, or max_attempts=5,initial_backoff=1s,multiplier=2,max_backoff=10m,jitter=0.2,max_elapsed=24h")
 	flags.StringVar(&f.catchUp, "catch-up", "", "latest, all or none, or policy=all,max=100,window=24h,grace=30s")
 	flags.StringVar(&f.rateLimit, "rate-limit", "", "attempts a second, or per_second=10,burst=20 (default: any)")
@@ -118,6 +119,7 @@ var targets = []struct {
 }{
 	{"http", "url", (*jobFlags).http},
 	{"actor", "actor", (*jobFlags).actorTarget},
+	{"queue", "queue", (*jobFlags).queueTarget},
 	{"nats", "nats", (*jobFlags).natsTarget},
 	{"kafka", "kafka", (*jobFlags).kafkaTarget},
 }
@@ -166,6 +168,10 @@ func (f *jobFlags) actorTarget(flags *pflag.FlagSet, stdin io.Reader) (map[strin
 		return nil, usage("--actor %q: write it as KIND/IDENTITY", f.actor)
 	}
 	return f.withPayload(flags, stdin, map[string]any{"kind": kind, "identity": identity})
+}
+
+func (f *jobFlags) queueTarget(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
+	return f.withPayload(flags, stdin, map[string]any{"name": f.queue})
 }
 
 func (f *jobFlags) natsTarget(flags *pflag.FlagSet, stdin io.Reader) (map[string]any, error) {
@@ -344,11 +350,12 @@ func newJobsCreate(a *app) *cobra.Command {
 		Short: "Register a job",
 		Example: `  belfry jobs create daily-report --schedule '0 6 * * 1-5' --time-zone Europe/Berlin --url https://example.com/report
   belfry jobs create load --depends-on extract,clean --url https://example.com/load
-  belfry jobs create once --schedule 2026-12-31T23:59:00Z --url https://example.com/hook --body @body.json --retry 3`,
+  belfry jobs create once --schedule 2026-12-31T23:59:00Z --url https://example.com/hook --body @body.json --retry 3
+  belfry jobs create backup --schedule @daily --queue backups --timeout 3h`,
 		Args: exactly("an id for the job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(f.schedules) == 0 && len(f.dependsOn) == 0 || f.url == "" && f.actor == "" {
-				return usage("%s needs --schedule or --depends-on, and --url or --actor", cmd.CommandPath())
+			if len(f.schedules) == 0 && len(f.dependsOn) == 0 || f.url+f.actor+f.queue+f.nats+f.kafka == "" {
+				return usage("%s needs --schedule or --depends-on, and --url, --queue, --actor, --nats or --kafka", cmd.CommandPath())
 			}
 			fields, err := f.fields(cmd.Flags(), a.stdin)
 			if err != nil {

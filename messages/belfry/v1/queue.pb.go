@@ -363,8 +363,8 @@ func (x *Release) GetLease() string {
 	return ""
 }
 
-// Heartbeat extends a lease, in the owner's memory only. A LeaseHeld answers it,
-// in an Answer.
+// Heartbeat extends a lease, in the owner's memory only unless it is for longer
+// than before. A LeaseHeld answers it, in an Answer.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
