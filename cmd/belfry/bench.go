@@ -30,7 +30,7 @@ With several, such as --server http://127.0.0.1:8380,http://127.0.0.2:8380, node
 measured: the jobs are registered at the first that is ready, and any may be killed meanwhile. What it
 had in flight then may come again, under its own key: that is counted and breaks no promise.
 The exit code is 1 when a promise was broken; with --check also when a number misses its goal.`,
-	}, newBenchRaw(b), newBenchRegister(b), newBenchImport(b), newBenchSpike(b), newBenchSteady(b), newBenchBulkhead(b), newBenchFailover(b), newBenchRest(b), newBenchMemory(b))
+	}, newBenchRaw(b), newBenchRegister(b), newBenchImport(b), newBenchSpike(b), newBenchSteady(b), newBenchQueue(b), newBenchBulkhead(b), newBenchFailover(b), newBenchRest(b), newBenchMemory(b))
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&b.dir, "bench-dir", "", "where the server that is started keeps its data (default a temporary directory)")
 	flags.StringArrayVar(&b.args, "server-arg", nil, "one more argument for the server that is started, such as --slots=256")
@@ -315,6 +315,24 @@ func newBenchSpike(b *benchFlags) *cobra.Command {
 	flags.BoolVar(&compare, "raw", true, "compare with raw deliveries, best of 3 runs")
 	waitFlags(cmd, &s.Patience, &s.Quiet)
 	connectionsFlag(cmd, &s.Connections, 2)
+	return cmd
+}
+
+func newBenchQueue(b *benchFlags) *cobra.Command {
+	q := bench.Queue{Goal: 2_000}
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Claim and complete executions of a queue, as outside workers do",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q.Size = b.size
+			return b.run(cmd, func(ctx context.Context, e bench.Env, _ *underTest) (bench.Report, error) { return q.Run(ctx, e) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&q.Count, "count", 20_000, "executions")
+	flags.IntVar(&q.Workers, "workers", 64, "workers, each with one execution at a time")
+	flags.DurationVar(&q.Lead, "lead", 15*time.Second, "time from the first registration until all are due")
 	return cmd
 }
 

@@ -30,6 +30,7 @@ type Env struct {
 type Jobs struct {
 	Plan     Plan
 	URL      string
+	Queue    string // claimed from it, instead of sent to URL
 	Schedule func(i int) string
 	Starts   func(i int) time.Time // nil: no bounds
 	Ends     func(i int) time.Time
@@ -51,7 +52,11 @@ func (j Jobs) line(buf []byte, i int) []byte {
 	if j.Timeout > 0 {
 		buf = append(append(append(buf, `,"timeout":"`...), j.Timeout.String()...), '"')
 	}
-	buf = append(append(append(buf, `,"target":{"http":{"url":"`...), j.URL...), `","body":"`...)
+	if j.Queue != "" {
+		buf = append(append(append(buf, `,"target":{"queue":{"name":"`...), j.Queue...), `","payload":"`...)
+	} else {
+		buf = append(append(append(buf, `,"target":{"http":{"url":"`...), j.URL...), `","body":"`...)
+	}
 	const end = `"}}}`
 	for len(buf)-start+len(end) < j.Size {
 		buf = append(buf, 'x')
