@@ -71,7 +71,12 @@ cassandra: need-java ## start the test database on 127.0.0.1:9042; Ctrl-C ends i
 
 .PHONY: chaos
 chaos: need-java ## kill nodes under load until the numbers of the reliability promises are reached
-	BELFRY_CHAOS_KILLS=60 BELFRY_CHAOS_DATABASE_KILLS=5 BELFRY_CHAOS_RESTARTS=12 BELFRY_CHAOS_PAUSES=20 BELFRY_CHAOS_SPLIT_SECONDS=120 BELFRY_CHAOS_GAP_SECONDS=60 $(GO) test -count=1 -timeout 90m -v ./chaos/...
+	BELFRY_CHAOS_KILLS=60 BELFRY_CHAOS_DATABASE_KILLS=5 BELFRY_CHAOS_DOUBTS=200 BELFRY_CHAOS_HERD=50000 BELFRY_CHAOS_RETRIES=100 BELFRY_CHAOS_RESTARTS=12 BELFRY_CHAOS_PAUSES=20 BELFRY_CHAOS_SPLIT_SECONDS=120 BELFRY_CHAOS_GAP_SECONDS=60 $(GO) test -count=1 -timeout 90m -v ./chaos/...
+
+.PHONY: soak
+soak: need-java ## random faults for HOURS=1 on three nodes and three database nodes, and 200 times the simulated lives; reports go to bin/soak
+	BELFRY_SOAK_MINUTES=$$(( $(or $(HOURS),1) * 60 )) BELFRY_SOAK_DATABASES=3 BELFRY_SOAK_REPORT=$(CURDIR)/bin/soak $(GO) test -count=1 -timeout $$(( $(or $(HOURS),1) + 1 ))h -run '^TestSoak$$' -v ./chaos
+	BELFRY_SIM_SEEDS=1000000 BELFRY_SIM_FIRST=100000 $(GO) test -count=1 -timeout 24h -run '$(SIMULATIONS)' -v ./actors/partition
 
 .PHONY: generate
 generate: need-go ## protobuf code and openapi.json, after a change of their sources

@@ -28,6 +28,7 @@ type load struct {
 	history check.History
 	random  *rand.Rand
 	rate    float64 // deliveries a second
+	seed    int
 }
 
 // newLoad prepares a load. BELFRY_CHAOS_SEED replays when its faults happen.
@@ -40,7 +41,7 @@ func newLoad(t *testing.T, on server) *load {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ledger.Close() })
-	return &load{t: t, on: on, ledger: ledger, history: check.History{InFlight: slow(t, 2*time.Second), TTL: TTL}, random: rand.New(rand.NewPCG(uint64(seed), 1))}
+	return &load{t: t, on: on, ledger: ledger, history: check.History{InFlight: slow(t, 2*time.Second), TTL: TTL}, random: rand.New(rand.NewPCG(uint64(seed), 1)), seed: seed}
 }
 
 // add imports jobs whose phases are spread evenly.

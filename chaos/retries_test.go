@@ -37,7 +37,7 @@ func TestRetries(t *testing.T) {
 	first := time.Now().Add(2 * time.Second).Truncate(time.Second).UTC()
 	for name, script := range targets {
 		for i := range n {
-			url, err := l.ledger.Also(fmt.Sprint("127.0.10.", len(jobs)+1), script)
+			url, err := l.ledger.Also(fmt.Sprintf("127.0.%d.%d", 10+len(jobs)/250, 1+len(jobs)%250), script)
 			if err != nil {
 				t.Fatal(err)
 			}
