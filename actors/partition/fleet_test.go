@@ -368,6 +368,9 @@ func (f *fleet) alone(rc *receipt) {
 		if id == rc.id || ref.JobID != mine.job.id || ref.Generation != mine.gen {
 			continue
 		}
+		if slices.ContainsFunc(receipts, func(r *receipt) bool { return f.lately(r.w, r.at) }) {
+			continue // it runs twice, and the success of one counts
+		}
 		for _, first := range receipts {
 			lost, ever := f.forsaken[first.w.id]
 			if first.h.result != nil || !first.w.node.up || first.stale || ever && lost.Add(5*time.Second).After(first.at) || f.everDoubled(first) {
