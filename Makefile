@@ -38,7 +38,7 @@ run: build ## start a node on the embedded store, with demo jobs firing
 # Those of chaos do without the race detector: they look at other processes.
 TIMED := /cluster|/persistence/c
 
-# Random lives of the pure core: thousands of them, in one goroutine each.
+# Random lives of the pure core, one goroutine each.
 SIMULATIONS := ^(TestSimulation|TestFleet)$$
 
 .PHONY: test
@@ -46,7 +46,7 @@ test: need-java ## all tests, race detector on, with a real Cassandra
 	$(GO) vet ./...
 	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vE '$(TIMED)|/chaos')
 	$(GO) test -race -timeout 15m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)')
-	BELFRY_SIM_SEEDS=5000 $(GO) test -timeout 10m -run '$(SIMULATIONS)' ./actors/partition
+	BELFRY_SIM_SEEDS=500 $(GO) test -timeout 10m -run '$(SIMULATIONS)' ./actors/partition
 	BELFRY_SIM_SEEDS=10000 $(GO) test -timeout 20m -run '^(TestDependencies|TestEdges)$$' ./actors/partition
 	$(GO) test -timeout 10m ./chaos/...
 
