@@ -62,8 +62,8 @@
 // it was asked for, with the definition of that moment: an edit does not touch it,
 // a pause and the end of the schedule do not stop it, a delete or a cancel runs no
 // more of it. Its executions have ids of their own, made from the command, and the
-// keys of their slots. They count neither for max_outstanding nor for overlap: it
-// has a bound of its own, by default one at a time.
+// keys of their slots. They do not count for max_outstanding: it has a bound of
+// its own, by default one at a time. What overlap makes of it is in overlap.go.
 //
 // # Workers
 //

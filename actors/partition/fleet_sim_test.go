@@ -51,6 +51,7 @@ type fleetSim struct {
 	pending   []*fleetAsk
 	touched   map[string]Ref // the last command about each job that was not a trigger
 	takeovers int
+	fills     []*fill
 }
 
 // fleetLife is a registration that was acknowledged; edited once anything else
@@ -260,7 +261,10 @@ func (s *fleetSim) registerRandom() {
 func (s *fleetSim) askRandom() {
 	id := s.jobs[s.r.IntN(len(s.jobs))]
 	c := &belfryv1.Command{JobId: id}
-	switch s.r.IntN(10) {
+	switch s.r.IntN(12) {
+	case 10, 11:
+		s.askBackfill(id)
+		return
 	case 3, 4:
 		if s.cancelRandom(id, c) {
 			break
@@ -398,6 +402,7 @@ func (s *fleetSim) verify() {
 			}
 		}
 	}
+	w.verifyBackfills(s.fills)
 	s.verifyAttempts(w)
 }
 

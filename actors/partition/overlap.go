@@ -20,6 +20,11 @@ import (
 //	                           ├─ queue ────▶ kept out, the oldest goes first
 //	                           └─ replace ──▶ kept out; the other is cancelled
 //
+// A backfill takes nothing from the schedule: where only one runs, it waits behind
+// all that is live, and what comes due while one of its executions runs waits for
+// that one to end, neither skipped nor cancelling it. A backfill that was asked to
+// run several at once has the say over that itself, and is apart from all this.
+//
 // Who has the place is in no field of its own: it is the execution whose row
 // names an epoch under which it may have been sent, until it is decided. One
 // that was not let in names none. So whatever a crash cuts off, the next owner
@@ -60,14 +65,15 @@ func (f *flight) holds(now int64) bool {
 func (s *State) holders(f *flight) []*flight {
 	var out []*flight
 	for _, o := range f.job.flights() {
-		if o != f && o.gen == f.gen && o.holds(s.now) {
+		if o != f && o.gen == f.gen && !o.apart() && o.holds(s.now) {
 			out = append(out, o)
 		}
 	}
 	return out
 }
 
-// waitingTurn are the kept-out executions of a registration, the oldest first.
+// waitingTurn are the kept-out executions of a registration, the oldest first,
+// and what is extra last.
 func waitingTurn(j *jobRec, gen int64) []*flight {
 	var out []*flight
 	for _, o := range j.flights() {
@@ -75,25 +81,32 @@ func waitingTurn(j *jobRec, gen int64) []*flight {
 			out = append(out, o)
 		}
 	}
-	slices.SortFunc(out, inDueOrder)
+	slices.SortFunc(out, func(a, b *flight) int { return cmp.Or(extraLast(a, b), inDueOrder(a, b)) })
 	return out
 }
+
+func backfilled(f *flight) bool { return f.kind == job.Backfilled }
+
+// apart tells that an execution is of a backfill that runs several at once.
+func (f *flight) apart() bool { return f.job.past.backfillOf(f.backfill).GetConcurrency() > 1 }
 
 // admit decides whether a due execution may be sent now. One that may not is
 // kept out or decided when it returns.
 func (s *State) admit(f *flight) bool {
-	if f.letIn() || !solitary(f.spec) {
+	if f.letIn() || !solitary(f.spec) || f.apart() {
 		return true
 	}
 	holders := s.holders(f)
 	if len(holders) == 0 {
 		return true
 	}
-	if f.kind == job.Backfilled { // it waits behind what is live, one at a time
+	if f.kind == job.Backfilled {
 		s.keepOut(f)
 		return false
 	}
-	waiting := slices.DeleteFunc(waitingTurn(f.job, f.gen), func(o *flight) bool { return o == f || o.kind == job.Backfilled })
+	past := slices.ContainsFunc(holders, backfilled)
+	holders = slices.DeleteFunc(holders, backfilled)
+	waiting := slices.DeleteFunc(waitingTurn(f.job, f.gen), func(o *flight) bool { return o == f || backfilled(o) })
 	switch f.spec.GetOverlap() {
 	case belfryv1.Overlap_OVERLAP_QUEUE:
 		if len(waiting) >= overlapQueue(f.spec) {
@@ -104,12 +117,14 @@ func (s *State) admit(f *flight) bool {
 		for _, older := range waiting {
 			s.skip(older, overlapReplaced)
 		}
-		if s.cancelAll(holders, "replaced by "+f.id) {
+		if s.cancelAll(holders, "replaced by "+f.id) && !past {
 			return true
 		}
 	default:
-		s.skip(f, overlapSkipped)
-		return false
+		if len(holders)+len(waiting) > 0 {
+			s.skip(f, overlapSkipped)
+			return false
+		}
 	}
 	s.keepOut(f)
 	return false
@@ -183,13 +198,14 @@ func (s *State) letNextIn() {
 // refusedByOverlap says why an execution that somebody asks for now would not
 // run; "": it would.
 func (s *State) refusedByOverlap(f *flight) (why string) {
-	holders := s.holders(f)
-	switch waiting := waitingTurn(f.job, f.gen); {
-	case len(holders) == 0:
+	waiting := slices.DeleteFunc(waitingTurn(f.job, f.gen), backfilled)
+	others := append(slices.DeleteFunc(s.holders(f), backfilled), waiting...)
+	switch {
+	case len(others) == 0:
 	case f.spec.GetOverlap() == belfryv1.Overlap_OVERLAP_SKIP:
-		return "the execution " + holders[0].id + " has not ended, and the job's overlap is skip: wait for its end, or cancel it"
+		return "the execution " + others[0].id + " has not ended, and the job's overlap is skip: wait for its end, or cancel it"
 	case f.spec.GetOverlap() == belfryv1.Overlap_OVERLAP_QUEUE && len(waiting) >= overlapQueue(f.spec):
-		return "the execution " + holders[0].id + " has not ended, and as many as overlap_queue allows wait for it: wait, or cancel it"
+		return "the execution " + others[0].id + " has not ended, and as many as overlap_queue allows wait for it: wait, or cancel it"
 	}
 	return ""
 }

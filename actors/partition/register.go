@@ -126,7 +126,7 @@ func (s *State) create(j *jobRec, id string, sp *belfryv1.JobSpec, sched *job.Sc
 	} else {
 		s.pinSpec(c, j)
 		old := j.past
-		j.past = &past{flights: old.flights, days: old.days, specs: old.specs}
+		j.past = &past{flights: old.flights, backfills: j.unendedBackfills(), days: old.days, specs: old.specs}
 		s.counts[j.status]--
 		s.counts[job.Active]++
 	}

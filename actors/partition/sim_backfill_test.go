@@ -35,8 +35,12 @@ func (w *world) backfillRandom(id string, r *rand.Rand, ask func(*belfryv1.Comma
 	if e := sp.GetTiming().GetExpr(); e == "@every 7s" || e == "@every 1s" {
 		step = time.Second
 	}
+	most := 4
+	if solitary(sp) { // more than one would be apart from what the simulations check of overlap
+		most = 2
+	}
 	a := ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Backfill{Backfill: &belfryv1.AskBackfill{
-		From: to.Add(-time.Duration(1+r.IntN(40)) * step).UnixMilli(), To: to.UnixMilli(), Concurrency: int32(r.IntN(4)), NewKey: r.IntN(4) == 0,
+		From: to.Add(-time.Duration(1+r.IntN(40)) * step).UnixMilli(), To: to.UnixMilli(), Concurrency: int32(r.IntN(most)), NewKey: r.IntN(4) == 0,
 	}}})
 	if b := a.GetBackfill(); b != nil {
 		return []*fill{{id: b.GetId(), job: id, gen: j.gen, spec: sp, b: b}}
@@ -118,4 +122,19 @@ func (w *world) verifyBackfill(f *fill, ran map[int64]map[string]bool) {
 	if b := j.backfill(f.id); b != nil && (!ended(b) || b.GetSucceeded()+b.GetFailed() != b.GetTotal()) {
 		w.t.Fatalf("backfill %s has not ended: %v", f.id, b)
 	}
+}
+
+// askBackfill asks the owner, if there is one that knows the job, and waits for
+// the answer for a while: one that comes later is of nobody's.
+func (s *fleetSim) askBackfill(id string) {
+	o := s.owner()
+	if o == nil || o.state == nil {
+		return
+	}
+	w := &world{t: s.t, state: o.state, now: s.now}
+	s.fills = append(s.fills, w.backfillRandom(id, s.r, func(c *belfryv1.Command) *belfryv1.Answer {
+		ref := s.ask(o, c)
+		s.run(300 * time.Millisecond)
+		return s.answers[ref]
+	})...)
 }

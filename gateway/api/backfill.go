@@ -6,7 +6,7 @@ import "time"
 type BackfillRequest struct {
 	From        *time.Time `json:"from" doc:"The first instant of the range: a slot at it is in. Not further back than history is kept."`
 	To          *time.Time `json:"to,omitzero" doc:"The first instant after the range: a slot at it is not in. Default, and at most, now."`
-	Overlap     string     `json:"overlap,omitzero" enum:"queue,allow" doc:"queue (default): one execution after another, oldest slot first; allow: several at once. The job's own rule and max_outstanding are not asked, and live slots do not wait."`
+	Overlap     string     `json:"overlap,omitzero" enum:"queue,allow" doc:"queue (default): one execution after another, oldest slot first; allow: several at once, whatever the job's own rule is. max_outstanding is not asked. A job whose overlap is not allow runs one or the other with queue: the backfill waits for what is live, and a live slot for the one that runs, and is neither skipped nor does it cancel that."`
 	Concurrency *int       `json:"concurrency,omitzero" doc:"With overlap allow: how many executions may be unfinished at once, 2 to 20. Default 4."`
 	NewKey      bool       `json:"new_key,omitzero" doc:"true: a second effect on purpose. Default: each execution is sent with the Idempotency-Key of its slot's own execution, so that a target which has seen that one does nothing."`
 }
