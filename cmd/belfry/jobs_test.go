@@ -37,7 +37,7 @@ func TestOnlyGivenFlagsBecomeFields(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"":                                     `{}`,
-		"--schedule @daily --time-zone":        `{"schedule_expr":"@daily","time_zone":""}`,
+		"--schedule @daily --time-zone":        `{"schedule_expr":"@daily","schedule_exprs":null,"time_zone":""}`,
 		"--retry 5":                            `{"retry":{"max_attempts":5}}`,
 		"--retry 3,max-backoff=1m,jitter=0.10": `{"retry":{"jitter":0.10,"max_attempts":3,"max_backoff":"1m"}}`,
 		"--catch-up all,max=7":                 `{"catch_up":{"max":7,"policy":"all"}}`,
