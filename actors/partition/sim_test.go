@@ -171,13 +171,14 @@ func (s *sim) registerRandom(id string) {
 		j.CatchUp.Policy = []job.CatchUpPolicy{job.CatchUpLatest, job.CatchUpAll, job.CatchUpNone}[s.r.IntN(3)]
 		j.CatchUp.Max = 1 + s.r.IntN(20)
 		j.CatchUp.Grace = time.Duration(1+s.r.IntN(60)) * time.Second
-		if s.r.IntN(2) == 0 {
-			j.Target = job.Target{Queue: &job.QueueTarget{Name: simQueues[s.r.IntN(2)]}}
-		}
 		j.Retry.MaxAttempts = 1 + s.r.IntN(4)
 		j.MaxOutstanding = 1 + s.r.IntN(5)
 		j.Timeout = time.Duration(1+s.r.IntN(30)) * time.Second
 		throttled(s.r)(j)
+		if s.r.IntN(2) == 0 {
+			j.Target = job.Target{Queue: &job.QueueTarget{Name: simQueues[s.r.IntN(2)]}}
+			j.RateLimit = job.RateLimit{} // all is claimed at one instant at the end
+		}
 		if s.r.IntN(2) == 0 {
 			j.Schedule.Jitter = time.Duration(1+s.r.IntN(450)) * time.Millisecond
 		}
