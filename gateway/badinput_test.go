@@ -65,6 +65,22 @@ func TestBadJSON(t *testing.T) {
 	})
 }
 
+// TestAnotherKindOfValue: the message says which kind is expected.
+func TestAnotherKindOfValue(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for field, want := range map[string]string{
+		`"timeout":30`:           `it is a number, and a duration in quotes, such as "30s", is expected`,
+		`"exclude":"2026-12-25"`: "it is a string, and an array is expected", `"depends_on":"a"`: "it is a string, and an array is expected",
+		`"labels":[]`: "it is an array, and an object is expected", `"max_runs":"5"`: "it is a string, and a whole number is expected",
+	} {
+		name, _, _ := strings.Cut(field, ":")
+		if e := b.do("POST", "/v1/jobs", job_(field)).refused("body." + strings.Trim(name, `"`)); e.Message != want {
+			t.Errorf("%s: %s", field, e.Message)
+		}
+	}
+}
+
 func TestFieldsOfLaterVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -232,7 +232,7 @@ func isNumber(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64
+	return t != reflect.TypeFor[api.Duration]() && t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64
 }
 
 func wanted(t reflect.Type) string {
@@ -257,6 +257,8 @@ func wanted(t reflect.Type) string {
 		return "a number"
 	case isNumber(t):
 		return "a whole number"
+	case t.Kind() == reflect.Slice:
+		return "an array"
 	}
 	return "an object"
 }

@@ -46,7 +46,7 @@ func viewExplanation(jobID string, q listing.Question) api.Explanation {
 		PreviousSlot: ptrTime(e.Previous), NextSlot: ptrTime(e.Next), Executions: make([]api.Execution, len(q.Records)),
 	}
 	if q.At.IsZero() {
-		out.At = q.Now.UTC()
+		out.At = q.Now.UTC().Truncate(time.Millisecond)
 	}
 	for i, r := range q.Records {
 		out.Executions[i] = viewExecution(r)

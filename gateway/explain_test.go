@@ -56,6 +56,19 @@ func TestExplain(t *testing.T) {
 
 // A run of slots has its record under the last of them, days later, behind much
 // else.
+// TestExplainNow: instants are whole milliseconds, as everywhere.
+func TestExplainNow(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) {
+		now := c.Now
+		c.Now = func() time.Time { return now().Add(123456 * time.Nanosecond) }
+	})
+	b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"0 * * * *","target":"https://example.com"}`).want(201)
+	if e := b.explain(""); !e.At.Equal(start) {
+		t.Errorf("now is %v", e.At)
+	}
+}
+
 func TestExplainFindsTheRunOfSlots(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -74,6 +74,40 @@ func (g *Gateway) edges(ctx context.Context, jobID string) (*belfryv1.Graph, err
 	return edges, nil
 }
 
+// judgeUpstreams tells a request that stores nothing what it would be told if it
+// did: a cycle is refused. A job that is not there is only a warning, because the
+// jobs of one file are validated before any of them is stored.
+func (g *Gateway) judgeUpstreams(ctx context.Context, jobID string, upstreams []string) ([]string, error) {
+	var warnings []string
+	for _, u := range upstreams {
+		switch _, err := g.readJob(ctx, u); {
+		case errors.Is(err, job.ErrNotFound):
+			warnings = append(warnings, fmt.Sprintf("there is no job %q to depend on: create it first", u))
+		case err != nil:
+			return nil, err
+		}
+	}
+	if jobID == "" || len(upstreams) == 0 {
+		return warnings, nil
+	}
+	edges, err := g.edges(ctx, jobID)
+	if err != nil {
+		return nil, err
+	}
+	up := map[string][]string{}
+	for _, e := range edges.GetEdges() {
+		up[e.GetDependent()] = append(up[e.GetDependent()], e.GetUpstream())
+	}
+	graph := job.NewGraph()
+	for id, ids := range up {
+		graph.Load(id, ids)
+	}
+	if bad := graph.Set(jobID, upstreams); bad != nil {
+		return nil, bad
+	}
+	return warnings, nil
+}
+
 func (g *Gateway) viewGraph(ctx context.Context, jobID string, edges *belfryv1.Graph) *api.Graph {
 	out := &api.Graph{JobID: jobID, Edges: []api.GraphEdge{}, Truncated: edges.GetTruncated()}
 	ids := map[string]bool{jobID: true}

@@ -157,8 +157,12 @@ func jobPath(jobID string) string { return "/v1/jobs/" + url.PathEscape(jobID) }
 // preview answers validate_only: what the job would be, and nothing is stored.
 func (c *call) preview(req *api.JobRequest, reg *registration) error {
 	out := &api.Job{JobID: req.JobID, JobSpec: viewSpec(reg.spec), Paused: reg.paused.GetPaused()}
+	upstreams, err := c.g.judgeUpstreams(c.r.Context(), req.JobID, reg.spec.GetDependsOn())
+	if err != nil {
+		return err
+	}
 	out.Warnings, out.ScheduleDescription = reg.plan.wordsOf(reg.spec)
-	out.Warnings = slices.Concat(reg.notes, out.Warnings)
+	out.Warnings = slices.Concat(reg.notes, upstreams, out.Warnings)
 	out.NextRuns, out.NextRunsLocal = nextRuns(reg.schedule, c.g.cfg.Now(), previewRuns)
 	return c.answer(http.StatusOK, out)
 }

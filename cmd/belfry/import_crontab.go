@@ -38,10 +38,10 @@ lines above the first are in --time-zone. A line's job id is made from what the 
 importing a file again changes nothing. Lines with @reboot are refused.
 With --compare nothing is sent: every instant of so many days is printed at which cron and Belfry
 do not run a line alike.`,
-		Example: "  crontab -l | belfry import crontab - --url https://runner.example.com/run --time-zone Europe/Berlin --dry-run",
+		Example: "  crontab -l | belfry import crontab - --url https://runner.example.com/run --time-zone Europe/Berlin --dry-run\n  belfry import crontab cron.txt --compare 400",
 		Args:    exactly("a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if t.url == "" {
+			if t.url == "" && f.compare.days == 0 {
 				return usage("%s needs --url: where the commands are sent to", cmd.CommandPath())
 			}
 			labels, err := pairsOf("label", t.labels)

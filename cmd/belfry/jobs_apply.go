@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/manifest"
 	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/output"
 	"github.com/belfry-scheduler/belfry/gateway/api"
+	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
 // applied is what became of one definition.
@@ -86,7 +88,12 @@ func (a *app) apply(cmd *cobra.Command, jobs []manifest.Job, change client.Chang
 	}
 	var t tally
 	w := output.NewWriter(a.stdout, a.format, appliedView())
+	graph := job.NewGraph() // of the file
 	for _, j := range upstreamsFirst(jobs) {
+		if bad := graph.Set(j.ID, j.DependsOn); bad != nil {
+			t.add(a.stderr, j.ID, errors.New(bad.Error()))
+			continue
+		}
 		res, err := c.Put(cmd.Context(), j.ID, j.Body, change)
 		if err == nil {
 			a.noteJob(res, change)
@@ -105,8 +112,8 @@ func (a *app) apply(cmd *cobra.Command, jobs []manifest.Job, change client.Chang
 }
 
 // upstreamsFirst keeps the order of a file, but that each job comes after those
-// of the file that it depends on. Who depend on each other stay as they are: the
-// server says why that cannot be.
+// of the file that it depends on. Who depend on each other stay as they are, and
+// are refused.
 func upstreamsFirst(jobs []manifest.Job) []manifest.Job {
 	waits := map[string]bool{}
 	for _, j := range jobs {

@@ -60,6 +60,7 @@ func describeJob(f facts, j api.Job) {
 		f.line("Schedule", scheduleOf(j.JobSpec)+" in "+zoneOf(j.JobSpec))
 	}
 	f.line("In words", j.ScheduleDescription)
+	f.line("Depends on", strings.Join(j.DependsOn, ", "))
 	f.line("Dependents", strings.Join(j.Dependents, ", "))
 	f.line("Starts at", instant(j.StartsAt))
 	f.line("Ends at", instant(j.EndsAt))
@@ -126,8 +127,17 @@ func describePolicies(f facts, s api.JobSpec) {
 	if c := s.CatchUp; c != nil {
 		f.line("Catch-up", c.Policy)
 	}
-	if s.Overlap != string(job.OverlapAllow) {
+	switch {
+	case s.Overlap == string(job.OverlapQueued) && s.OverlapQueue != nil:
+		f.line("Overlap", fmt.Sprintf("queue, at most %d wait", *s.OverlapQueue))
+	case s.Overlap != string(job.OverlapAllow):
 		f.line("Overlap", s.Overlap)
+	}
+	if r := s.RateLimit; r != nil && r.Burst != nil {
+		f.line("Rate limit", fmt.Sprintf("%g a second, %d at once", r.PerSecond, *r.Burst))
+	}
+	if s.OnOpenCircuit != string(job.OpenCircuitWait) {
+		f.line("Open circuit", s.OnOpenCircuit)
 	}
 }
 

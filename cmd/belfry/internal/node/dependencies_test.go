@@ -29,6 +29,7 @@ func (b *bench) follow(id string, want int, upstreams ...string) (problem string
 }
 
 func (b *bench) followJob(id string, upstreams ...string) map[string]any {
+	id, _, _ = strings.Cut(id, "?")
 	j := map[string]any{"job_id": id, "target": b.target.URL + "/" + id, "retry": map[string]any{"max_attempts": 1}}
 	if len(upstreams) == 0 {
 		j["schedule_expr"] = "0 0 1 1 *"
@@ -121,6 +122,26 @@ func TestADiamond(t *testing.T) {
 	if got, want := b.text("/v1/jobs/clean/graph?format=mermaid"), "j0 --> j2"; !strings.Contains(got, want) || !strings.HasPrefix(got, "graph LR\n") {
 		t.Errorf("the graph is %s", got)
 	}
+}
+
+// TestValidatedDependencies: what is only validated is told of a cycle, and of a
+// job that is not there.
+func TestValidatedDependencies(t *testing.T) {
+	b := setup(t)
+	b.start()
+	defer b.stop()
+	b.follow("a", 201)
+	b.follow("b", 201, "a")
+	b.follow("c", 201, "b")
+	if got, want := b.follow("a?validate_only=true", 400, "c"), "body.depends_on: it would close a cycle: a → b → c → a: leave one of its steps out"; got != want {
+		t.Errorf("a cycle: %s", got)
+	}
+	var out struct{ Warnings []string }
+	b.call("PUT", "/v1/jobs/c?validate_only=true", b.followJob("c", "a", "absent"), &out, http.StatusOK)
+	if len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], `there is no job "absent" to depend on`) {
+		t.Errorf("warnings %q", out.Warnings)
+	}
+	b.call("POST", "/v1/jobs?validate_only=true", map[string]any{"depends_on": []string{"a"}, "target": b.target.URL}, &out, http.StatusOK)
 }
 
 func (b *bench) text(path string) string {
