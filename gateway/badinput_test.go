@@ -81,16 +81,9 @@ func TestAnotherKindOfValue(t *testing.T) {
 	}
 }
 
-func TestFieldsOfLaterVersions(t *testing.T) {
+func TestFieldsThatAreNone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for target, location := range map[string]string{
-		`{"http":{"url":"https://example.com"},"key_lifetime":"1h"}`: "body.target.key_lifetime",
-	} {
-		if e := b.do("POST", "/v1/jobs", `{"schedule_expr":"@daily","target":`+target+`}`).refused(location); !strings.Contains(e.Message, "not supported by this version") {
-			t.Errorf("%s: %s", target, e.Message)
-		}
-	}
 	if e := b.do("POST", "/v1/jobs", job_(`"retry":{"max_atempts":3}`)).refused("body.retry.max_atempts"); !strings.Contains(e.Message, "did you mean max_attempts?") {
 		t.Errorf("a slip of the keyboard: %s", e.Message)
 	}

@@ -100,11 +100,6 @@ func syntaxError(body []byte, e *jsontext.SyntacticError) error {
 	return malformed(dotted(e.JSONPointer), "not JSON at byte %d: %s", e.ByteOffset, printable(what))
 }
 
-// later are names of the API that this version does not have.
-var later = map[string]bool{
-	"target.key_lifetime": true, "key_lifetime": true,
-}
-
 // shown are names of an answer that a request cannot set.
 var shown = map[string]bool{
 	"status": true, "status_reason": true, "status_since": true, "not_running": true, "generation": true,
@@ -132,10 +127,7 @@ func semanticError(e *json.SemanticError) error {
 
 func unknownName(path string) error {
 	location := join("body", path)
-	switch {
-	case later[path]:
-		return invalid(location, "it is not supported by this version: leave it out; nothing was stored, because ignoring it would run another job than you described")
-	case shown[path]:
+	if shown[path] {
 		return invalid(location, "it is shown in answers and cannot be set: leave it out")
 	}
 	return invalid(location, "there is no such field%s: it was not stored, because a misspelt field would silently keep its default", suggestion(path))

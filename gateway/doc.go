@@ -61,6 +61,7 @@
 //	actions.go      trigger, pause, resume
 //	executions.go   the merged list, one execution
 //	cancel.go       cancel of an execution
+//	dead.go         dead letters: list, replay, purge
 //	list.go         lists of jobs; filter.go, paging.go
 //	import.go       NDJSON in, NDJSON out: chunk.go, lanes.go, outbox.go
 //	bulk.go         one page of a bulk action

@@ -19,19 +19,11 @@ type filter struct {
 // filter reads a filter from the query.
 func (c *call) filter() (*filter, error) {
 	f := &filter{api.Filter{State: c.query.Get("state"), Target: c.query.Get("target"), IDPrefix: c.query.Get("id_prefix")}}
-	for _, l := range c.query["label"] {
-		key, value, ok := strings.Cut(l, "=")
-		if !ok || key == "" {
-			return nil, invalid("query.label", "%q is not key=value: write label=team=billing, once for each label that must match", clip(l))
-		}
-		if old, twice := f.Labels[key]; twice && old != value {
-			return nil, invalid("query.label", "the label %s is asked to have two values, which no job has: leave one out", clip(key))
-		}
-		if f.Labels == nil {
-			f.Labels = map[string]string{}
-		}
-		f.Labels[key] = value
+	labels, err := c.labels()
+	if err != nil {
+		return nil, err
 	}
+	f.Labels = labels
 	if c.query.Has("next_run_before") {
 		at, err := time.Parse(time.RFC3339, c.query.Get("next_run_before"))
 		if err != nil {
@@ -40,6 +32,24 @@ func (c *call) filter() (*filter, error) {
 		f.NextRunBefore = &at
 	}
 	return f, f.check("query")
+}
+
+// labels are those that a filter asks for.
+func (c *call) labels() (labels map[string]string, err error) {
+	for _, l := range c.query["label"] {
+		key, value, ok := strings.Cut(l, "=")
+		if !ok || key == "" {
+			return nil, invalid("query.label", "%q is not key=value: write label=team=billing, once for each label that must match", clip(l))
+		}
+		if old, twice := labels[key]; twice && old != value {
+			return nil, invalid("query.label", "the label %s is asked to have two values, which no job has: leave one out", clip(key))
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = value
+	}
+	return labels, nil
 }
 
 // check refuses values that no job could have. A filter that is asked for and

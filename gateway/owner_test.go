@@ -157,6 +157,12 @@ func (o *owners) act(ctx context.Context, c *change, cmd *belfryv1.Command) *bel
 		return &belfryv1.Answer{Outcome: &belfryv1.Answer_Refusal{Refusal: &belfryv1.Refusal{
 			Code: belfryv1.Refusal_CODE_NOT_FOUND, Field: "backfill_id", Message: "the job has no such backfill",
 		}}}
+	case *belfryv1.Command_Replay:
+		return &belfryv1.Answer{Outcome: &belfryv1.Answer_Execution{Execution: &belfryv1.Execution{
+			ExecutionId: job.MarkedID(job.Replayed, j.GetJobId(), 1, job.CommandHash(cmd.GetId()), o.now()), ReplayOf: a.Replay.GetExecutionId(),
+		}}}
+	case *belfryv1.Command_Purge:
+		return &belfryv1.Answer{Outcome: &belfryv1.Answer_Deleted{Deleted: &belfryv1.Deleted{}}}
 	case *belfryv1.Command_Cancel:
 		return o.cancel(c, j, a.Cancel)
 	case *belfryv1.Command_Trigger:

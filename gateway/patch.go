@@ -129,10 +129,11 @@ func (g *Gateway) merge(ctx context.Context, jobID string, patch []byte, cond co
 	return req, reg, revision, err
 }
 
-// patchBase is the stored job in the API's form, secrets included, with its
-// payload under the name that the patch uses.
+// patchBase is the stored job in the API's form, with its payload under the name
+// that the patch uses. Its secrets are ***, which keeps what is stored unless the
+// target moves.
 func patchBase(s *stored, patch []byte) ([]byte, error) {
-	spec := revealSpec(s.spec)
+	spec := viewSpec(s.spec)
 	if spec.Target != nil && spec.Target.HTTP != nil {
 		var names struct {
 			Target struct {

@@ -19,6 +19,7 @@ func viewExecution(v *belfryv1.ExecutionView) api.Execution {
 		Due: instant(v.GetDue()), SentAt: instant(v.GetSentAt()), FinishedAt: instant(v.GetFinishedAt()), NextAttemptAt: instant(v.GetNextAttemptAt()),
 		Worker: v.GetWorker(), LeaseExpiresAt: instant(v.GetLeaseExpiresAt()),
 		Error: v.GetLastError(), Generation: v.GetGeneration(), Revision: v.GetRevision(), AsOf: instant(v.GetAsOf()),
+		ReplayOf: v.GetReplayOf(), ReplayedBy: v.GetReplayedBy(),
 		BackfillID: v.GetBackfill(), IdempotencyKey: v.GetKey(),
 	}
 	if listing.Decided(v.GetStatus()) && v.GetDue() != 0 && v.GetSentAt() != 0 {

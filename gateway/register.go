@@ -293,7 +293,10 @@ func (n *notes) target(t *api.Target) job.Target {
 	if t == nil {
 		return job.Target{}
 	}
-	return job.Target{HTTP: n.http(t.HTTP), Actor: actorTarget(t.Actor), Queue: queueTarget(t.Queue), NATS: n.nats(t.NATS), Kafka: n.kafka(t.Kafka)}
+	return job.Target{
+		HTTP: n.http(t.HTTP), Actor: actorTarget(t.Actor), Queue: queueTarget(t.Queue), NATS: n.nats(t.NATS), Kafka: n.kafka(t.Kafka),
+		KeyLifetime: n.duration("target.key_lifetime", t.KeyLifetime),
+	}
 }
 
 func actorTarget(a *api.ActorTarget) *job.ActorTarget {

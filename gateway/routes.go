@@ -143,6 +143,31 @@ func (g *Gateway) jobRoutes() []*route {
 			params:  []param{execParam},
 			answers: map[int]any{200: api.ExecutionDetail{}}, errors: []int{404, 503},
 		}, {
+			method: http.MethodPost, path: "/v1/executions/{id}/retry", name: "retryExecution", summary: "Replay a dead letter", handle: g.retryExecution,
+			details: "A new execution with the original's key, scheduled_for and payload, also after its job has changed or was deleted. With success the dead letter is gone; one that fails takes its place. Later than target.key_lifetime after the key was first used, one of new_key and same_key must be said.",
+			params:  []param{execParam, keyPar}, body: api.ReplayRequest{}, bodyOptional: true,
+			answers: map[int]any{202: api.Replayed{}}, errors: []int{404, 409, 415, 422, 503},
+		}, {
+			method: http.MethodGet, path: "/v1/dead-letters", name: "listDeadLetters", summary: "Dead letters", handle: g.listDead,
+			details: "In the order in which they are stored: those of a job together. They are kept until they are replayed with success, or purged.",
+			params: []param{sizePar, limPar, tokPar,
+				{in: "query", name: "job_id", about: "Of this job."},
+				{in: "query", name: "label", about: "key=value; repeat it for more labels, all of which must match.", repeats: true},
+				{in: "query", name: "since", about: "Failed at or after this RFC 3339 instant."},
+				{in: "query", name: "until", about: "Failed before this RFC 3339 instant."},
+				{in: "query", name: "reason", about: "A part of the reason or of the last error."},
+				{in: "query", name: "attempts", about: "answered: all of them were; unknown: at least one was not."},
+			},
+			answers: map[int]any{200: []api.DeadLetter{}}, errors: []int{503},
+		}, {
+			method: http.MethodDelete, path: "/v1/dead-letters/{id}", name: "purgeDeadLetter", summary: "Forget a dead letter; its history stays", handle: g.purgeDead,
+			params: []param{execParam}, answers: map[int]any{204: nil}, errors: []int{404, 503},
+		}, {
+			method: http.MethodPost, path: "/v1/dead-letters:retry", name: "retryDeadLetters", summary: "Replay a page of dead letters", handle: g.retryDead,
+			details: "One call handles one page of what the filter selects and answers a line for each; Link names the next page: send the same body there. A job with as many replays as it may have at once is waited for.",
+			params:  []param{keyPar, sizePar, limPar, tokPar}, body: api.DeadRetryRequest{},
+			answers: map[int]any{200: api.DeadRetryResult{}}, answerType: typeNDJSON, errors: []int{413, 415, 503}, stream: true,
+		}, {
 			method: http.MethodPost, path: "/v1/executions/{id}/cancel", name: "cancelExecution", summary: "Cancel an execution that waits or runs", handle: g.cancelExecution,
 			details: "What waits is cancelled at once (200). What runs is told to end (202): follow it by its id.",
 			params:  []param{execParam, keyPar}, body: api.CancelRequest{}, bodyOptional: true,

@@ -106,6 +106,10 @@ func keepSecrets(spec *job.Spec, old prior, problems *[]job.Problem) error {
 	if before != nil {
 		stored = before.spec.GetTarget().GetHttp()
 	}
+	if moved := movedTo(stored.GetUrl(), h.URL); moved != "" {
+		*problems = append(*problems, job.Refuse("target.http.url", `the target moves to %s, and a secret that is stored for another place is not sent there: send the values themselves in the place of "***"`, clip(moved)).Problems...)
+		return nil
+	}
 	for name, v := range h.Headers {
 		if v != hidden || !sensitive(name) {
 			continue
@@ -119,6 +123,17 @@ func keepSecrets(spec *job.Spec, old prior, problems *[]job.Problem) error {
 	}
 	h.URL = keepParams(h.URL, stored.GetUrl(), problems)
 	return nil
+}
+
+// movedTo is the scheme, host and port of a URL when they are not those of the
+// stored one; "": they are, or nothing is stored.
+func movedTo(stored, raw string) string {
+	was, err := url.Parse(stored)
+	now, bad := url.Parse(raw)
+	if stored == "" || err != nil || bad != nil || strings.EqualFold(was.Scheme, now.Scheme) && strings.EqualFold(was.Host, now.Host) {
+		return ""
+	}
+	return now.Scheme + "://" + now.Host
 }
 
 func mentionsHidden(h *job.HTTPTarget) bool {

@@ -168,6 +168,14 @@ func viewRateLimit(r job.RateLimit) *api.RateLimit {
 }
 
 func viewTarget(t job.Target) *api.Target {
+	out := viewKind(t)
+	if out != nil && t.KeyLifetime != job.DefaultKeyLifetime {
+		out.KeyLifetime = ptrDuration(t.KeyLifetime)
+	}
+	return out
+}
+
+func viewKind(t job.Target) *api.Target {
 	switch {
 	case t.Actor != nil:
 		return &api.Target{Actor: &api.ActorTarget{Kind: t.Actor.Kind, Identity: t.Actor.Identity, Payload: viewPayload(t.Actor.Payload)}}

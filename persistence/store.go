@@ -150,11 +150,13 @@ func (r *Row) Bytes() int {
 	return n
 }
 
-// Position is a place in the order (partition, slice, job id), for paging.
+// Position is a place in the order (partition, slice, job id, item), for paging:
+// the row after it is next.
 type Position struct {
 	Partition int32
 	Slice     int16
-	JobID     string // the row after this one is next
+	JobID     string
+	Item      string // of dead letters; jobs' own rows have none
 }
 
 // Jobs reads the rows of partitions.
@@ -169,6 +171,8 @@ type Jobs interface {
 	// in the order of Position, through all partitions: at most limit rows. next
 	// is where to go on; done tells that nothing follows.
 	List(ctx context.Context, after Position, limit int) (rows []Row, next Position, done bool, err error)
+	// Dead is List for dead letters: the rows of slices 64–127.
+	Dead(ctx context.Context, after Position, limit int) (rows []Row, next Position, done bool, err error)
 }
 
 // HistoryRow is one line of a job's history: an attempt, or with Attempt 0 the

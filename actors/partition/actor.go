@@ -111,6 +111,8 @@ func (o *owner) Receive(ctx actor.Context) {
 		o.step(ctx, m.event)
 	case workersChanged:
 		o.setWorkers(ctx, m)
+	case deadRead:
+		o.aboutDead(ctx, m)
 	case yield:
 		o.next, o.givenUp = m.next, true
 		o.step(ctx, Yield{})
@@ -165,8 +167,15 @@ func (o *owner) asked(ctx actor.Context) {
 	}
 	switch m := ctx.Message().(type) {
 	case *belfryv1.Command:
+		if m.GetReplay() != nil || m.GetPurge() != nil {
+			o.readDead(ctx, m)
+			return
+		}
 		o.step(ctx, Asked{Ref: o.ref(ctx), Commands: []*belfryv1.Command{m}, Single: true})
 	case *belfryv1.Commands:
+		for _, c := range m.GetCommands() {
+			fillDead(c, nil) // it is read for single ones only
+		}
 		o.step(ctx, Asked{Ref: o.ref(ctx), Commands: m.GetCommands()})
 	case *belfryv1.Describe:
 		o.step(ctx, Described{Ref: o.ref(ctx), JobID: m.GetJobId()})

@@ -94,7 +94,7 @@ func (s *State) command(cmd *belfryv1.Command) (*change, *belfryv1.Answer) {
 
 // outlivesJob tells that a command may be about a job that was deleted.
 func outlivesJob(cmd *belfryv1.Command) bool {
-	return cmd.GetCancel() != nil || underLease(cmd)
+	return cmd.GetCancel() != nil || cmd.GetReplay() != nil || cmd.GetPurge() != nil || underLease(cmd)
 }
 
 // act carries out a command on the job it names.
@@ -127,6 +127,10 @@ func (s *State) act(j *jobRec, cmd *belfryv1.Command) (*change, *belfryv1.Answer
 		return s.cancelBackfillAsked(j, a.CancelBackfill)
 	case *belfryv1.Command_Cancel:
 		return s.cancelAsked(j, a.Cancel)
+	case *belfryv1.Command_Replay:
+		return s.replayAsked(j, cmd.GetId(), a.Replay)
+	case *belfryv1.Command_Purge:
+		return s.purgeAsked(j, a.Purge)
 	}
 	return s.refuse(belfryv1.Refusal_CODE_INVALID, "", "this node does not know what the command asks for: it is older than the one that sent it")
 }
@@ -179,7 +183,7 @@ func (s *State) delete(j *jobRec, d *belfryv1.Delete) (*change, *belfryv1.Answer
 	s.cancelBackfills(c, j, reason)
 	s.setStatus(j, job.Deleted, "")
 	for _, f := range append([]*flight(nil), j.flights()...) {
-		if !f.begun() && f.phase != judged {
+		if !f.begun() && f.phase != judged && !f.replay.GetApart() {
 			s.end(c, f, ending{status: job.Cancelled, reason: reason, finished: s.now})
 		}
 	}

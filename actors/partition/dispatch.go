@@ -138,7 +138,7 @@ func (s *State) deliver(w *worker, offer int64, flights []*flight) {
 		}
 		s.wheel.Schedule(&f.timer, s.now+wait)
 		d.Deliveries = append(d.Deliveries, &belfryv1.Delivery{
-			ExecutionId: f.id, JobId: f.job.id, Key: f.key(), ScheduledFor: f.slot, Due: f.due,
+			ExecutionId: f.id, JobId: f.job.id, Key: f.key(), ScheduledFor: f.nominal(), Due: f.due,
 			Attempt: f.attempt, TimeoutMs: f.spec.GetTimeoutMs(), Target: f.spec.GetTarget(),
 		})
 	}

@@ -52,12 +52,13 @@ type flight struct {
 	armed     int64
 	unknown   int32
 	catchUp   bool
-	run       *belfryv1.Run // nil: it is the first of its own
-	again     bool          // dependents were told an outcome of the run before
-	backfill  int64         // number of the one that it belongs to; 0: none
-	newKey    bool          // of a backfill: not the slot's own
-	paced     bool          // counted in State.paced
-	cancel    string        // why it is being cancelled; "": it is not
+	run       *belfryv1.Run    // nil: it is the first of its own
+	again     bool             // dependents were told an outcome of the run before
+	backfill  int64            // number of the one that it belongs to; 0: none
+	newKey    bool             // of a backfill: not the slot's own
+	paced     bool             // counted in State.paced
+	replay    *belfryv1.Replay // of a dead letter; nil: it is none
+	cancel    string           // why it is being cancelled; "": it is not
 
 	phase     phase
 	owed      *change // while committing: the change that makes it durable
@@ -128,7 +129,9 @@ func (f *flight) sentUnder(life int64) int64 {
 func (f *flight) leave() { f.worker, f.confirmed, f.number, f.tries = nil, false, 0, 0 }
 
 // deleted tells that the registration that it belongs to is gone.
-func (f *flight) deleted() bool { return f.job.status == job.Deleted || f.gen != f.job.gen }
+func (f *flight) deleted() bool {
+	return !f.replay.GetApart() && (f.job.status == job.Deleted || f.gen != f.job.gen)
+}
 
 // orphaned says why an execution may end and is not tried again: the
 // registration that it belongs to, or its backfill, is gone. "": it is wanted.
@@ -145,6 +148,9 @@ func (f *flight) orphaned() string {
 // key is what a target recognises a repeat by: of a slot that a backfill runs
 // again, the slot's own.
 func (f *flight) key() string {
+	if key := f.replay.GetKey(); key != "" {
+		return key
+	}
 	if f.kind == job.Backfilled && !f.newKey {
 		return job.ScheduledID(f.job.id, f.gen, time.UnixMilli(f.slot))
 	}
@@ -159,6 +165,8 @@ func (f *flight) trigger() string {
 		return "dependency"
 	case f.kind == job.Backfilled:
 		return "backfill"
+	case f.kind == job.Replayed:
+		return "replay"
 	case f.catchUp:
 		return "catch_up"
 	}
@@ -177,6 +185,8 @@ func (f *flight) stored() *belfryv1.InFlight {
 		m.Kind, m.Hash = belfryv1.InFlight_KIND_MANUAL, f.hash
 	case job.Dependent:
 		m.Kind, m.Hash = belfryv1.InFlight_KIND_DEPENDENT, f.hash
+	case job.Replayed:
+		m.Kind, m.Hash, m.Replay = belfryv1.InFlight_KIND_REPLAY, f.hash, f.replay
 	case job.Backfilled:
 		m.Kind, m.Hash, m.Backfill, m.NewKey = belfryv1.InFlight_KIND_BACKFILL, f.hash, f.backfill, f.newKey
 	}
@@ -203,6 +213,8 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 		f.kind = job.Manual
 	case belfryv1.InFlight_KIND_DEPENDENT:
 		f.kind = job.Dependent
+	case belfryv1.InFlight_KIND_REPLAY:
+		f.kind, f.replay = job.Replayed, m.GetReplay()
 	case belfryv1.InFlight_KIND_BACKFILL:
 		f.kind = job.Backfilled
 	}

@@ -140,7 +140,7 @@ func (s *State) grant(c *change, f *flight, claim *belfryv1.Claim) *belfryv1.Ans
 	c.row(s.row(f.job, nil)).publish(s.leaseEvent(f, "execution.claimed", ""))
 	return &belfryv1.Answer{Outcome: &belfryv1.Answer_Grant{Grant: &belfryv1.Grant{
 		ExecutionId: f.id, JobId: f.job.id, Queue: f.queue(), Lease: f.lease.token(), Key: f.key(),
-		ScheduledFor: f.slot, Due: f.due, Attempt: f.attempt, MaxAttempts: f.spec.GetRetry().GetMaxAttempts(),
+		ScheduledFor: f.nominal(), Due: f.due, Attempt: f.attempt, MaxAttempts: f.spec.GetRetry().GetMaxAttempts(),
 		Payload: f.spec.GetTarget().GetQueue().GetPayload(),
 		LeaseMs: f.lease.duration, ExpiresAt: s.now + f.lease.duration, TimeoutMs: timeout,
 	}}}

@@ -71,12 +71,13 @@ type ending struct {
 	last     *attemptLine
 }
 
-// end decides an execution: its summary, the counters, and room for another.
-func (s *State) end(c *change, f *flight, e ending) {
+// end decides an execution: its summary, the counters, and room for another. It
+// returns the summary, and the epoch that this is filed under.
+func (s *State) end(c *change, f *flight, e ending) (summary *belfryv1.Record, epoch int64) {
 	j := f.job
 	s.drop(f)
 	attempts, epoch := f.attempt, s.life
-	summary := &belfryv1.Record{
+	summary = &belfryv1.Record{
 		Generation: f.gen, Status: string(e.status), Reason: e.reason, Due: f.due, SentAt: f.firstSent, FinishedAt: e.finished,
 		UnknownAttempts: f.unknown, Error: f.lastError, Node: s.cfg.Node, Revision: f.rev, Trigger: f.trigger(), Worker: f.lease.holder(),
 	}
@@ -92,7 +93,7 @@ func (s *State) end(c *change, f *flight, e ending) {
 	default:
 		e.last.write(c, f)
 	}
-	summary.Attempts = attempts
+	summary.Attempts, summary.ReplayOf = attempts, f.replay.GetOf()
 	if key := f.key(); key != f.id {
 		summary.Key = key
 	}
@@ -108,6 +109,9 @@ func (s *State) end(c *change, f *flight, e ending) {
 		Attempt: attempts, LatenessMs: max(f.firstSent-f.due, 0), Reason: e.reason, CatchUp: f.catchUp, Worker: f.lease.holder(),
 	})
 	s.announce(c, f, e.status)
+	if e.status == job.Succeeded {
+		s.clearDead(c, f)
+	}
 	if e.status == job.Cancelled {
 		s.leases.cancel(f.lease)
 	}
@@ -115,6 +119,7 @@ func (s *State) end(c *change, f *flight, e ending) {
 	s.releaseRevision(c, j, f.rev)
 	s.makeRoom(c, j)
 	s.queueExtra(j)
+	return summary, epoch
 }
 
 // attemptsMade is how many attempts have begun: the current one only if it may
@@ -129,23 +134,6 @@ func (s *State) attemptsMade(f *flight) int32 {
 // perhapsSent tells that the current attempt was sent, by us or perhaps by a
 // former owner.
 func (s *State) perhapsSent(f *flight) bool { return f.begun() || f.ours() || f.former(s.life) }
-
-// bury ends an execution as a dead letter, with all that a replay needs.
-func (s *State) bury(c *change, f *flight, e ending) {
-	e.status = job.Failed
-	attempts := f.attempt
-	if e.last == nil {
-		attempts = s.attemptsMade(f)
-	}
-	c.row(persistence.Row{
-		Slice: job.DeadSliceOffset + s.slice(f.job.id), JobID: f.job.id, Item: persistence.DeadItem(f.id), Status: job.Status(job.Failed),
-		State: encode(&belfryv1.DeadLetter{
-			ExecutionId: f.id, JobId: f.job.id, Generation: f.gen, Revision: f.rev, ScheduledFor: f.slot, Due: f.due,
-			FailedAt: e.finished, Attempts: attempts, UnknownAttempts: f.unknown, Reason: e.reason, Spec: f.spec, Run: f.runOf(),
-		}),
-	})
-	s.end(c, f, e)
-}
 
 func (p *past) count(status job.ExecutionStatus, n int64) {
 	switch status {

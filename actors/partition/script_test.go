@@ -64,6 +64,21 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_CancelBackfill{CancelBackfill: &belfryv1.CancelBackfill{Id: b.GetId()}}}))
 	case "backfills":
 		return s.backfills(d.CmdArgs[0].Key)
+	case "dead": // the dead letters of a job
+		var b strings.Builder
+		for _, x := range w.dead(d.CmdArgs[0].Key) {
+			b.WriteString(mask(x) + "\n")
+		}
+		return b.String()
+	case "replay": // the first of them, or what an argument names
+		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Replay{Replay: &belfryv1.ReplayDead{
+			ExecutionId: s.deadLetter(d), NewKey: d.HasArg("new_key"), SameKey: d.HasArg("same_key"),
+		}}})) + "\n" + s.deliveries()
+	case "purge":
+		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Purge{Purge: &belfryv1.Purge{ExecutionId: s.deadLetter(d)}}}))
+	case "last": // how the target saw the last delivery
+		x := w.deliveries[len(w.deliveries)-1]
+		return fmt.Sprintf("key %s scheduled for %s", mask(x.key), stamp(x.slot.UnixMilli()))
 	case "cancel": // the nth execution in flight
 		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Cancel{Cancel: &belfryv1.Cancel{ExecutionId: s.inFlight(t, d), Reason: arg(d, "reason", "")}}}))
 	case "advance":
@@ -302,10 +317,17 @@ func showBackfill(b *belfryv1.Backfill) string {
 
 // maskAll masks the ids in a text.
 func maskAll(text string) string {
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '"' || r == '\n' }) {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \":\n", r) }) {
 		text = strings.ReplaceAll(text, word, mask(word))
 	}
 	return text
+}
+
+func (s *script) deadLetter(d *datadriven.TestData) string {
+	if named := arg(d, "id", ""); named != "" {
+		return named
+	}
+	return append(s.w.dead(d.CmdArgs[0].Key), "none")[0]
 }
 
 // inFlight is the id of the first execution in flight of a job, or of the one
@@ -314,7 +336,7 @@ func (s *script) inFlight(t *testing.T, d *datadriven.TestData) string {
 	flights := s.w.state.jobs[d.CmdArgs[0].Key].flights()
 	n := mustInt(t, arg(d, "n", "1"))
 	if n > len(flights) {
-		t.Fatalf("%d executions are in flight", len(flights))
+		return "none"
 	}
 	return flights[n-1].id
 }

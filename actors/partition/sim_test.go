@@ -118,7 +118,7 @@ func (s *sim) act() {
 	for range s.r.IntN(4) {
 		s.outside()
 	}
-	switch s.r.IntN(23) {
+	switch s.r.IntN(25) {
 	case 0, 1:
 		s.registerRandom(id)
 	case 2:
@@ -131,6 +131,8 @@ func (s *sim) act() {
 		s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}})
 	case 22:
 		s.cancelExecution(id)
+	case 23, 24:
+		s.aboutDead(id)
 	case 6:
 		s.rough = !s.rough
 	case 7:
@@ -190,6 +192,22 @@ func (s *sim) registerRandom(id string) {
 	before := s.now
 	a := s.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}})
 	s.noteRegistration(id, a, before)
+}
+
+// aboutDead replays one of a job's dead letters, or purges it.
+func (s *sim) aboutDead(id string) {
+	dead := s.dead(id)
+	if len(dead) == 0 {
+		return
+	}
+	c := &belfryv1.Command{JobId: id}
+	execution := dead[s.r.IntN(len(dead))]
+	if s.r.IntN(5) == 0 {
+		c.Action = &belfryv1.Command_Purge{Purge: &belfryv1.Purge{ExecutionId: execution}}
+	} else {
+		c.Action = &belfryv1.Command_Replay{Replay: &belfryv1.ReplayDead{ExecutionId: execution, SameKey: s.r.IntN(2) == 0}}
+	}
+	s.ask(c)
 }
 
 // cancelExecution cancels one of the executions in flight.

@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
 
@@ -438,9 +440,35 @@ func (w *world) ask(c *belfryv1.Command) *belfryv1.Answer {
 	if c.Id == "" {
 		c.Id = fmt.Sprintf("c%d", ref)
 	}
+	w.readDead(c)
 	w.step(Asked{Ref: ref, Commands: []*belfryv1.Command{c}, Single: true})
 	a, _ := w.answers[ref].(*belfryv1.Answer)
 	return a
+}
+
+// readDead puts what the store has into a command about a dead letter, as the
+// shell does.
+func (w *world) readDead(c *belfryv1.Command) {
+	id := c.GetReplay().GetExecutionId() + c.GetPurge().GetExecutionId()
+	if row, ok := w.store.rows[[2]string{c.GetJobId(), persistence.DeadItem(id)}]; ok {
+		d, err := messages.DecodeDead(row.Spec, row.State)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		fillDead(c, d)
+	}
+}
+
+// dead are the ids of a job's dead letters, in order.
+func (w *world) dead(id string) []string {
+	var out []string
+	for k := range w.store.rows {
+		if name, ok := strings.CutPrefix(k[1], "dead/"); ok && k[0] == id {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // advance moves time, waking the state whenever it asks for it.

@@ -19,7 +19,7 @@ func newExecutions(a *app) *cobra.Command {
 		Use:     "executions",
 		Aliases: []string{"execution", "exec"},
 		Short:   "Show what ran, watch it run, and cancel it",
-	}, newExecutionsList(a), newExecutionsGet(a), newExecutionsWatch(a), newExecutionsCancel(a))
+	}, newExecutionsList(a), newExecutionsGet(a), newExecutionsWatch(a), newExecutionsCancel(a), newExecutionsRetry(a))
 }
 
 type executionDoc = client.Doc[api.Execution]

@@ -56,7 +56,7 @@ func newRoot(a *app) *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
 		newDev(a), newServer(a), newConfig(a),
-		newJobs(a), newExecutions(a), newSchedule(a),
+		newJobs(a), newExecutions(a), newDeadLetters(a), newSchedule(a),
 		newImport(a), newExport(a), newCluster(a), newWorker(a),
 		newBench(a), newVersion(a),
 	)

@@ -26,6 +26,8 @@ type Execution struct {
 	Revision        int64      `json:"revision,omitzero" doc:"The definition that it was armed with."`
 	Worker          string     `json:"worker,omitzero" doc:"The outside worker that has claimed it, or did last."`
 	LeaseExpiresAt  *time.Time `json:"lease_expires_at,omitzero" doc:"When the claim ends unless it is extended."`
+	ReplayOf        string     `json:"replay_of,omitzero" doc:"The dead letter that it repeats, with its key unless it was asked for a new one."`
+	ReplayedBy      string     `json:"replayed_by,omitzero" doc:"The newest replay of it."`
 	Range           *Range     `json:"range,omitzero" doc:"This element stands for several slots."`
 	AsOf            *time.Time `json:"as_of,omitzero" doc:"The owner could not be asked: this is what was stored by this instant."`
 }

@@ -50,11 +50,12 @@ type DST struct {
 // Target is where executions go. A request may give a URL instead of the
 // object: "https://example.com/hook" is {"http": {"url": "https://example.com/hook"}}.
 type Target struct {
-	HTTP  *HTTPTarget  `json:"http,omitzero" doc:"An HTTP callback; 2xx is success."`
-	Actor *ActorTarget `json:"actor,omitzero" doc:"An actor of a service in the cluster, which answers with success or failure."`
-	Queue *QueueTarget `json:"queue,omitzero" doc:"A queue from which outside workers claim executions."`
-	NATS  *NATSTarget  `json:"nats,omitzero" doc:"A subject that a NATS JetStream stream takes; success is the stream's acknowledgement."`
-	Kafka *KafkaTarget `json:"kafka,omitzero" doc:"A Kafka topic; success is the acknowledgement of all in-sync replicas."`
+	HTTP        *HTTPTarget  `json:"http,omitzero" doc:"An HTTP callback; 2xx is success."`
+	KeyLifetime *Duration    `json:"key_lifetime,omitzero" doc:"How long the target remembers an idempotency key: a later replay must say which key it means. Default 24h."`
+	Actor       *ActorTarget `json:"actor,omitzero" doc:"An actor of a service in the cluster, which answers with success or failure."`
+	Queue       *QueueTarget `json:"queue,omitzero" doc:"A queue from which outside workers claim executions."`
+	NATS        *NATSTarget  `json:"nats,omitzero" doc:"A subject that a NATS JetStream stream takes; success is the stream's acknowledgement."`
+	Kafka       *KafkaTarget `json:"kafka,omitzero" doc:"A Kafka topic; success is the acknowledgement of all in-sync replicas."`
 }
 
 // ActorTarget is one message an attempt.

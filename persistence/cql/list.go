@@ -14,6 +14,9 @@ const (
 	selectJobs = rowColumns + "(slice, job_id) > (?, ?) AND (slice) < (64)"
 	// selectSliceJobs reads one slice from a place on.
 	selectSliceJobs = rowColumns + "slice = ? AND job_id > ?"
+	// selectDead and selectSliceDead are the same for dead letters.
+	selectDead      = rowColumns + "(slice, job_id, item) > (?, ?, ?) AND (slice) < (128)"
+	selectSliceDead = rowColumns + "slice = ? AND (job_id, item) > (?, ?)"
 
 	listWidth = 16   // partitions read at once, at most
 	listRows  = 5000 // rows read for a page, before it is cut short
@@ -28,9 +31,19 @@ func (s *Store) List(ctx context.Context, after persistence.Position, limit int)
 	return l.page, l.next, l.done, nil
 }
 
+// Dead reads the dead letters of all partitions.
+func (s *Store) Dead(ctx context.Context, after persistence.Position, limit int) ([]persistence.Row, persistence.Position, bool, error) {
+	l := &listing{s: s, dead: true, ctx: ctx, limit: limit, next: after}
+	if err := l.run(after); err != nil {
+		return nil, after, false, fmt.Errorf("list dead letters: %w", err)
+	}
+	return l.page, l.next, l.done, nil
+}
+
 // listing is a page in the making.
 type listing struct {
 	s     *Store
+	dead  bool // dead letters, not jobs
 	ctx   context.Context
 	limit int
 
@@ -54,7 +67,7 @@ func (l *listing) run(after persistence.Position) error {
 		return err
 	}
 	at := after
-	at.Partition, at.Slice = max(at.Partition, 0), max(at.Slice, 0)
+	at.Partition, at.Slice = max(at.Partition, 0), max(at.Slice, l.firstSlice())
 	for width := int32(1); at.Partition < l.count; width = min(2*width, listWidth) {
 		parts := l.readAll(at, min(l.count, at.Partition+width))
 		for _, part := range parts {
@@ -65,7 +78,7 @@ func (l *listing) run(after persistence.Position) error {
 				return nil
 			}
 		}
-		at = persistence.Position{Partition: at.Partition + int32(len(parts))}
+		at = persistence.Position{Partition: at.Partition + int32(len(parts)), Slice: l.firstSlice()}
 	}
 	l.done = true
 	return nil
@@ -74,6 +87,7 @@ func (l *listing) run(after persistence.Position) error {
 // partJobs is what was read of one partition: jobs, and whether there are more.
 type partJobs struct {
 	partition int32
+	dead      bool
 	rows      []persistence.Row
 	more      bool                 // what was read is not all
 	last      persistence.Position // of the last row read, a job's own or not
@@ -90,7 +104,7 @@ func (l *listing) take(part *partJobs) bool {
 			return true
 		}
 		l.page = append(l.page, row)
-		l.next = persistence.Position{Partition: part.partition, Slice: row.Slice, JobID: row.JobID}
+		l.next = part.place(row.Slice, row.JobID, row.Item)
 	}
 	switch {
 	case part.more:
@@ -108,10 +122,10 @@ func (l *listing) readAll(at persistence.Position, to int32) []*partJobs {
 	parts := make([]*partJobs, to-at.Partition)
 	var wg sync.WaitGroup
 	for i := range parts {
-		parts[i] = &partJobs{partition: at.Partition + int32(i)}
+		parts[i] = &partJobs{partition: at.Partition + int32(i), dead: l.dead}
 		begin := at
 		if i > 0 {
-			begin = persistence.Position{}
+			begin = persistence.Position{Slice: l.firstSlice()}
 		}
 		wg.Go(func() { parts[i].err = l.readPart(parts[i], begin) })
 	}
@@ -123,17 +137,41 @@ func (l *listing) readAll(at persistence.Position, to int32) []*partJobs {
 // whether there is one. A partition in which more was deleted than one read of
 // the database passes over is read slice by slice.
 func (l *listing) readPart(part *partJobs, begin persistence.Position) error {
-	err := l.scan(part, selectJobs, part.partition, begin.Slice, begin.JobID)
+	err := l.scanFrom(part, selectJobs, selectDead, begin)
 	if !tooMuchDeleted(err) {
 		return err
 	}
-	for slice := begin.Slice; slice < job.SlicesPerKind && !part.more; slice++ {
-		if err := l.scan(part, selectSliceJobs, part.partition, slice, begin.JobID); err != nil {
+	for last := l.firstSlice() + job.SlicesPerKind; begin.Slice < last && !part.more; begin.Slice++ {
+		if err := l.scanFrom(part, selectSliceJobs, selectSliceDead, begin); err != nil {
 			return err
 		}
-		begin.JobID = ""
+		begin.JobID, begin.Item = "", ""
 	}
 	return nil
+}
+
+// firstSlice is where the rows begin that are listed.
+func (l *listing) firstSlice() int16 {
+	if l.dead {
+		return job.DeadSliceOffset
+	}
+	return 0
+}
+
+// scanFrom reads on from a place: jobs by one statement, dead letters by another.
+func (l *listing) scanFrom(part *partJobs, jobs, dead string, at persistence.Position) error {
+	if l.dead {
+		return l.scan(part, dead, part.partition, at.Slice, at.JobID, at.Item)
+	}
+	return l.scan(part, jobs, part.partition, at.Slice, at.JobID)
+}
+
+// place is that of a row.
+func (part *partJobs) place(slice int16, jobID, item string) persistence.Position {
+	if !part.dead {
+		item = ""
+	}
+	return persistence.Position{Partition: part.partition, Slice: slice, JobID: jobID, Item: item}
 }
 
 // scan adds what a statement finds to a partition.
@@ -155,8 +193,8 @@ func (l *listing) scan(part *partJobs, statement string, values ...any) error {
 
 func (part *partJobs) add(row *dbRow, limit int) {
 	part.read++
-	part.last = persistence.Position{Partition: part.partition, Slice: row.Slice, JobID: row.JobID}
-	if row.Item == "" {
+	part.last = part.place(row.Slice, row.JobID, row.Item)
+	if part.dead || row.Item == "" {
 		part.rows = append(part.rows, row.row())
 	}
 	part.more = len(part.rows) > limit || part.read >= listRows

@@ -15,7 +15,7 @@ var statements = []string{
 	setFence + andOwner + ofFence + ifFence,            // release
 	setFence + andLastNumber + ofFence + ifFence,       // commit
 	putRow, deleteRow, putRing,
-	selectRows, selectRow, selectJobs, selectSliceJobs, selectRing, selectSlots,
+	selectRows, selectRow, selectJobs, selectSliceJobs, selectDead, selectSliceDead, selectRing, selectSlots,
 	selectConstants, createConstants, setConstants, swapConstants,
 	putHistory, historyColumns, historyColumns + olderThan, historyColumns + ofExecution,
 }

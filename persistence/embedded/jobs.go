@@ -163,3 +163,32 @@ func (s *Store) list(ctx context.Context, after persistence.Position, limit int)
 	done = limit > 0 && !rows.next()
 	return page, next, done, rows.close()
 }
+
+// Dead reads the dead letters of all partitions.
+func (s *Store) Dead(ctx context.Context, after persistence.Position, limit int) (rows []persistence.Row, next persistence.Position, done bool, err error) {
+	rows, next, done, err = s.dead(ctx, after, limit)
+	if err != nil {
+		return nil, after, false, fmt.Errorf("list dead letters: %w", err)
+	}
+	return rows, next, done, nil
+}
+
+func (s *Store) dead(ctx context.Context, after persistence.Position, limit int) (page []persistence.Row, next persistence.Position, done bool, err error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, after, false, err
+	}
+	defer s.gate.leave()
+	next = after
+	start := append(appendRow(nil, after.Partition, after.Slice, after.JobID, after.Item), partLabels+1)
+	rows, err := s.rows(ctx, start, []byte{kindRow + 1})
+	if err != nil {
+		return nil, after, false, err
+	}
+	rows.onlyDead = true
+	for len(page) < limit && rows.next() {
+		page = append(page, rows.row)
+		next = persistence.Position{Partition: rows.partition, Slice: rows.row.Slice, JobID: rows.row.JobID, Item: rows.row.Item}
+	}
+	done = limit > 0 && !rows.next()
+	return page, next, done, rows.close()
+}

@@ -16,6 +16,7 @@ type rowReader struct {
 	row       persistence.Row // the one that next has found
 	partition int32           // its partition
 	onlyJobs  bool            // pass over items, and over slices that hold none but these
+	onlyDead  bool            // pass over the slices that hold no dead letters
 
 	ctx   context.Context
 	store *Store
@@ -42,7 +43,7 @@ func (r *rowReader) next() bool {
 			r.err = errMalformed
 			return false
 		}
-		if r.onlyJobs && r.skip(k) {
+		if r.onlyJobs && r.skip(k) || r.onlyDead && r.skipToDead(k) {
 			continue
 		}
 		if k.part != partState {
@@ -74,6 +75,19 @@ func (r *rowReader) skip(k rowKey) bool {
 	case len(k.item) > 0:
 		jobEnd := append(append(appendSlice(nil, k.partition, k.slice), k.job...), past)
 		r.live = r.it.SeekGE(jobEnd)
+	default:
+		return false
+	}
+	return true
+}
+
+// skipToDead jumps to the next slice of dead letters.
+func (r *rowReader) skipToDead(k rowKey) bool {
+	switch {
+	case k.slice < job.DeadSliceOffset:
+		r.live = r.it.SeekGE(appendSlice(nil, k.partition, job.DeadSliceOffset))
+	case k.slice >= job.SideSliceOffset:
+		r.live = r.it.SeekGE(appendSuccessor(appendInt32([]byte{kindRow}, k.partition)))
 	default:
 		return false
 	}

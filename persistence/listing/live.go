@@ -25,6 +25,7 @@ func FromHistory(row *persistence.HistoryRow) *belfryv1.ExecutionView {
 	e.Due, e.SentAt, e.FinishedAt = rec.GetDue(), rec.GetSentAt(), rec.GetFinishedAt()
 	e.Worker = rec.GetWorker()
 	e.LastError, e.Generation, e.Revision = rec.GetError(), rec.GetGeneration(), rec.GetRevision()
+	e.ReplayOf, e.ReplayedBy = rec.GetReplayOf(), rec.GetReplayedBy()
 	e.Backfill, e.Key = rec.GetBackfill(), rec.GetKey()
 	if rec.GetRange().GetCount() > 1 {
 		e.Range = rec.GetRange()
@@ -65,6 +66,7 @@ func inFlight(j *Job, f *belfryv1.InFlight, now time.Time) *belfryv1.ExecutionVi
 	if ref, ok := job.ParseExecutionID(e.GetExecutionId()); ok {
 		e.Generation = ref.Generation // of a job deleted and made again, not the present one
 	}
+	e.ReplayOf, e.Key = f.GetReplay().GetOf(), f.GetReplay().GetKey()
 	if f.GetAttempt() > 1 || f.GetRetryAt() > 0 {
 		e.Status = string(job.Retrying)
 	}
@@ -101,6 +103,8 @@ func trigger(f *belfryv1.InFlight) string {
 	switch {
 	case f.GetKind() == belfryv1.InFlight_KIND_MANUAL:
 		return "manual"
+	case f.GetKind() == belfryv1.InFlight_KIND_REPLAY:
+		return "replay"
 	case f.GetKind() == belfryv1.InFlight_KIND_BACKFILL:
 		return "backfill"
 	case f.GetCatchUp():

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ var listing = []behaviour{
 	{"list pages through all partitions in order", listAll},
 	{"list shows every old job once while new ones arrive", listStable},
 	{"list shows jobs and nothing else", listJobsOnly},
+	{"dead letters page through all partitions in order, and are all that is shown", listDead},
 }
 
 // placed is a row and where it was listed.
@@ -130,4 +132,47 @@ func listJobsOnly(b *bundle) {
 	after := b.row(21, "y", 1)
 	b.commit(append(rows, after)...)
 	b.sameRows(b.list(1000, func() {}), []persistence.Row{row, after})
+}
+
+// listDead: several of a job, jobs and other items between, pages of any size.
+func listDead(b *bundle) {
+	var want []placed
+	for _, p := range []int32{1, 8, 15} {
+		b.take(p)
+		var rows []persistence.Row
+		for i := range 12 {
+			slice, id := int16(i*17%64), fmt.Sprintf("d%d-%d", p, i)
+			side := b.row(job.SideSliceOffset+slice, id, i)
+			side.Item = persistence.CommandItem(fmt.Sprint(i))
+			rows = append(rows, b.row(slice, id, i), side)
+			for n := range 3 {
+				dead := b.row(job.DeadSliceOffset+slice, id, i)
+				dead.Item = persistence.DeadItem(fmt.Sprintf("%s~1~%d", dead.JobID, n))
+				rows = append(rows, dead)
+				want = append(want, placed{persistence.Position{Partition: p, Slice: dead.Slice, JobID: dead.JobID, Item: dead.Item}, dead})
+			}
+		}
+		b.commit(rows...)
+	}
+	slices.SortFunc(want, func(x, y placed) int {
+		return cmp.Or(comparePositions(x.Position, y.Position), strings.Compare(x.Item, y.Item))
+	})
+	for _, limit := range []int{1, 7, 1000} {
+		var got []persistence.Row
+		var at persistence.Position
+		for done := false; !done; {
+			page, next, end, err := b.store.Dead(b.ctx, at, limit)
+			b.must("list dead letters", err)
+			for _, r := range page {
+				if strings.HasPrefix(r.JobID, b.run) {
+					got = append(got, r)
+				}
+			}
+			at, done = next, end
+		}
+		same(b, "dead letters", len(got), len(want))
+		for i := range got {
+			b.sameRow(got[i], want[i].row)
+		}
+	}
 }

@@ -2257,10 +2257,11 @@ type DeadLetter struct {
 	Reason          string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	Spec            *JobSpec               `protobuf:"bytes,11,opt,name=spec,proto3" json:"spec,omitempty"` // as the execution was armed with; absent: the row has it as its spec
 	Run             *Run                   `protobuf:"bytes,35,opt,name=run,proto3" json:"run,omitempty"`
-	Key             string                 `protobuf:"bytes,40,opt,name=key,proto3" json:"key,omitempty"`                               // idempotency key; "": execution_id
-	FirstSent       int64                  `protobuf:"varint,41,opt,name=first_sent,json=firstSent,proto3" json:"first_sent,omitempty"` // of any attempt, also of those that it repeats; 0: none was sent
-	Summary         *Record                `protobuf:"bytes,42,opt,name=summary,proto3" json:"summary,omitempty"`                       // of the execution, as the history has it
-	LastError       string                 `protobuf:"bytes,43,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`  // of its last attempt
+	Key             string                 `protobuf:"bytes,40,opt,name=key,proto3" json:"key,omitempty"`                                        // idempotency key; "": execution_id
+	FirstSent       int64                  `protobuf:"varint,41,opt,name=first_sent,json=firstSent,proto3" json:"first_sent,omitempty"`          // of any attempt, also of those that it repeats; 0: none was sent
+	Summary         *Record                `protobuf:"bytes,42,opt,name=summary,proto3" json:"summary,omitempty"`                                // of the execution, as the history has it
+	LastError       string                 `protobuf:"bytes,43,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`           // of its last attempt
+	SummaryEpoch    int64                  `protobuf:"varint,44,opt,name=summary_epoch,json=summaryEpoch,proto3" json:"summary_epoch,omitempty"` // that the summary is filed under
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2405,6 +2406,13 @@ func (x *DeadLetter) GetLastError() string {
 		return x.LastError
 	}
 	return ""
+}
+
+func (x *DeadLetter) GetSummaryEpoch() int64 {
+	if x != nil {
+		return x.SummaryEpoch
+	}
+	return 0
 }
 
 // Record is one line of history.
@@ -2915,7 +2923,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\x03R\x02at\"W\n" +
 	"\x11RememberedCommand\x12*\n" +
 	"\x04mark\x18\x01 \x01(\v2\x16.belfry.v1.CommandMarkR\x04mark\x12\x16\n" +
-	"\x06answer\x18\x02 \x01(\fR\x06answer\"\xfc\x03\n" +
+	"\x06answer\x18\x02 \x01(\fR\x06answer\"\xa1\x04\n" +
 	"\n" +
 	"DeadLetter\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
@@ -2938,7 +2946,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"first_sent\x18) \x01(\x03R\tfirstSent\x12+\n" +
 	"\asummary\x18* \x01(\v2\x11.belfry.v1.RecordR\asummary\x12\x1d\n" +
 	"\n" +
-	"last_error\x18+ \x01(\tR\tlastError\"\xe4\x04\n" +
+	"last_error\x18+ \x01(\tR\tlastError\x12#\n" +
+	"\rsummary_epoch\x18, \x01(\x03R\fsummaryEpoch\"\xe4\x04\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +

@@ -38,9 +38,18 @@ func (c *Client) Release(ctx context.Context, id string, req api.ReleaseRequest)
 }
 
 func (c *Client) post(ctx context.Context, path string, req any) (answer, error) {
+	return c.postJSON(ctx, path, req, false)
+}
+
+// postKeyed is post under an Idempotency-Key.
+func (c *Client) postKeyed(ctx context.Context, path string, req any) (answer, error) {
+	return c.postJSON(ctx, path, req, true)
+}
+
+func (c *Client) postJSON(ctx context.Context, path string, req any, changes bool) (answer, error) {
 	body, err := json.Marshal(req)
 	if err != nil {
 		return answer{}, fmt.Errorf("encode %s: %w", path, err)
 	}
-	return c.do(ctx, call{method: http.MethodPost, path: path, body: body, header: http.Header{"Content-Type": {jsonType}}})
+	return c.do(ctx, call{method: http.MethodPost, path: path, body: body, header: http.Header{"Content-Type": {jsonType}}, changes: changes})
 }
