@@ -73,7 +73,7 @@ func (i *instants) wait(offset time.Duration) {
 
 // register imports jobs whose phases are spread evenly over a time. It says when
 // the first one is due first.
-func (l *load) register(name string, n int, every, spread time.Duration, target string) time.Time {
+func (l *load) register(name string, n int, every, spread time.Duration, target any) time.Time {
 	l.t.Helper()
 	start := time.Now().Add(2 * time.Second).Truncate(time.Second).UTC()
 	var jobs []map[string]any
