@@ -226,7 +226,7 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 		return fmt.Errorf("it is in phase %d and owes a change: %t", f.phase, f.owed != nil)
 	case f.phase == sent && f.sendAt() > f.sentNow:
 		return fmt.Errorf("it was sent at %d, before %d", f.sentNow, f.sendAt())
-	case f.phase == keptOut && (f.letIn() || len(s.holders(f)) == 0) && !s.yielding:
+	case f.phase == keptOut && (f.letIn() || !s.another(f)) && !s.yielding:
 		return fmt.Errorf("it is kept out, and nothing keeps it out")
 	case (f.phase == waiting || f.phase == sent || f.phase == queued || f.phase == keptOut) && !f.timer.Scheduled() && !s.yielding:
 		return fmt.Errorf("nothing will wake it in phase %d", f.phase)
@@ -246,6 +246,12 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 		return fmt.Errorf("it is sent under an epoch that its row does not name")
 	}
 	return s.checkWorker(f)
+}
+
+// another tells that an execution of the same registration was let in: its end
+// lets in who is kept out, also when a step of the clock has it wait again itself.
+func (s *State) another(f *flight) bool {
+	return slices.ContainsFunc(f.job.flights(), func(o *flight) bool { return o != f && o.gen == f.gen && o.letIn() })
 }
 
 func (s *State) inLane(f *flight) bool {

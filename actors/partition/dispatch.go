@@ -242,6 +242,8 @@ func (s *State) giveBack(flights []*flight) {
 			f.firstSent = 0
 		}
 		switch {
+		case f.late != nil:
+			s.guard(f.job.id, func() { s.judge(f, f.late) })
 		case f.phase != sent: // it goes on when its row is durable
 		case f.unwanted() != "": // deleted or cancelled on the way to the worker
 			s.abandon(f, f.unwanted())
@@ -269,6 +271,8 @@ func (s *State) reported(e Reported) {
 		case f == nil || !wanted(f, r, e.From):
 			c := s.changeOf(r.GetJobId())
 			c.acks = append(c.acks, a)
+		case besideAnother(f, r, e.From):
+			f.late = r
 		default:
 			decide := func() {
 				c := s.judge(f, r)
@@ -290,6 +294,13 @@ func wanted(f *flight, r *belfryv1.Result, from WorkerID) bool {
 		return true
 	}
 	return r.GetAttempt() == f.attempt && (f.worker == nil || f.worker.ID == from)
+}
+
+// besideAnother tells that a success came from an earlier delivery of a flight
+// whose place nobody else may have yet: a worker is at a later one. It decides
+// when that has ended, and its worker repeats it until then.
+func besideAnother(f *flight, r *belfryv1.Result, from WorkerID) bool {
+	return solitary(f.spec) && f.worker != nil && (f.worker.ID != from || f.attempt != r.GetAttempt())
 }
 
 // ack is what a worker is told about a result of its.
@@ -324,6 +335,9 @@ func keyOfResult(r *belfryv1.DeliveryRef) resultKey {
 
 // judge decides what an ended attempt means and writes it in one change.
 func (s *State) judge(f *flight, r *belfryv1.Result) *change {
+	if f.late != nil && r.GetOutcome() != belfryv1.Result_OUTCOME_SUCCEEDED {
+		r = f.late
+	}
 	s.unqueue(f)
 	s.wheel.Cancel(&f.timer)
 	if r.GetAttempt() < f.attempt && !s.perhapsSent(f) {

@@ -101,7 +101,8 @@
 // Busy counts only for the newest Dispatch of a delivery: so neither a late
 // Dispatch nor a late Busy makes it run twice.
 //
-// A success decides an execution whatever attempt and epoch it is of. A failure
+// A success decides an execution whatever attempt and epoch it is of; where
+// executions must not overlap, once no other worker is at it any more. A failure
 // counts for the current attempt, and not when another worker is at that by now.
 // A result that nothing waits for is acknowledged when all that was decided of
 // its job before is durable; one that was sent under a later epoch, never: that

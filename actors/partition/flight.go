@@ -72,6 +72,8 @@ type flight struct {
 	tries     int     // how often we sent it to that worker; 0: a former owner did
 	strays    bool    // a worker that was lost may have it from us as well
 
+	late *belfryv1.Result // the success of an earlier delivery, while worker is still at this one; nil: none
+
 	lease *lease // of the outside worker that has the current attempt; nil: none has
 }
 

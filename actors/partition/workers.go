@@ -74,7 +74,7 @@ func (s *State) workerLost(w *worker) {
 	slices.SortFunc(had, inDueOrder)
 	for _, f := range had {
 		f.strays = f.strays || f.tries > 0
-		if f.confirmed || f.unwanted() != "" {
+		if f.confirmed || f.unwanted() != "" || f.late != nil {
 			s.guard(f.job.id, func() { s.attemptLost(f, w) })
 			continue
 		}
