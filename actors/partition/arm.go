@@ -292,15 +292,18 @@ func (s *State) settle(c *change, j *jobRec, sched *job.Schedule, status job.Exe
 
 // disarm drops the armed slots that are not due yet, save those to keep, and
 // moves the cursor back over all of them: never behind now, nor behind a slot
-// that was dispatched or recorded. A kept one is found by its id when the cursor
-// comes to it again.
+// that was dispatched or recorded, or may have been dispatched by a former owner,
+// and what comes before such a one stays as well. A kept one is found by its id
+// when the cursor comes to it again.
 func (s *State) disarm(c *change, j *jobRec, keep func(slot int64) bool) {
+	for _, f := range j.flights() {
+		if !s.armedOnly(f) {
+			s.reach(f)
+		}
+	}
 	j.cursor = max(s.now, j.reached)
 	for _, f := range append([]*flight(nil), j.flights()...) {
-		if !s.armedOnly(f) || f.gen != j.gen {
-			continue
-		}
-		if keep(f.slot) {
+		if !s.armedOnly(f) || f.gen != j.gen || f.slot <= j.cursor || keep(f.slot) {
 			continue
 		}
 		s.drop(f)

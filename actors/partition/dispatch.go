@@ -271,7 +271,7 @@ func (s *State) reported(e Reported) {
 		case f == nil || !wanted(f, r, e.From):
 			c := s.changeOf(r.GetJobId())
 			c.acks = append(c.acks, a)
-		case besideAnother(f, r, e.From):
+		case s.besideAnother(f, r, e.From):
 			f.late = r
 		default:
 			decide := func() {
@@ -299,8 +299,11 @@ func wanted(f *flight, r *belfryv1.Result, from WorkerID) bool {
 // besideAnother tells that a success came from an earlier delivery of a flight
 // whose place nobody else may have yet: a worker is at a later one. It decides
 // when that has ended, and its worker repeats it until then.
-func besideAnother(f *flight, r *belfryv1.Result, from WorkerID) bool {
-	return solitary(f.spec) && f.worker != nil && (f.worker.ID != from || f.attempt != r.GetAttempt())
+func (s *State) besideAnother(f *flight, r *belfryv1.Result, from WorkerID) bool {
+	if f.worker == nil || f.worker.ID == from && f.attempt == r.GetAttempt() {
+		return false
+	}
+	return solitary(f.spec) || solitary(s.specOf(f.job, f.job.rev))
 }
 
 // ack is what a worker is told about a result of its.

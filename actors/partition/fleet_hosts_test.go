@@ -94,9 +94,7 @@ func (s *fleetSim) shutRandom() {
 // throttled gives a job a host, and limits of all kinds.
 func throttled(r interface{ IntN(int) int }) func(*job.Spec) {
 	return func(j *job.Spec) {
-		if host := simHosts[r.IntN(len(simHosts))]; j.Target.HTTP != nil {
-			j.Target.HTTP.URL = "https://" + host + "/hook"
-		}
+		j.Target.HTTP.URL = "https://" + simHosts[r.IntN(len(simHosts))] + "/hook"
 		if r.IntN(3) == 0 {
 			j.RateLimit = job.RateLimit{PerSecond: float64(1 + r.IntN(4)), Burst: 1 + r.IntN(3)}
 		}

@@ -76,6 +76,7 @@ type ending struct {
 func (s *State) end(c *change, f *flight, e ending) (summary *belfryv1.Record, epoch int64) {
 	j := f.job
 	s.drop(f)
+	s.reach(f)
 	attempts, epoch := f.attempt, s.life
 	summary = &belfryv1.Record{
 		Generation: f.gen, Status: string(e.status), Reason: e.reason, Due: f.due, SentAt: f.firstSent, FinishedAt: e.finished,

@@ -113,6 +113,9 @@ func (w *world) verifyBackfill(f *fill, ran map[int64]map[string]bool) {
 		}
 		return // some were cancelled one by one, or replaced by live slots
 	}
+	if b := j.backfill(f.id); b != nil && !ended(b) && f.spec.GetTarget().GetQueue() != nil && f.spec.GetRateLimit() != nil {
+		return // outside workers have come to an end before its tokens have
+	}
 	for _, at := range want {
 		if len(ran[at.UnixMilli()]) != 1 {
 			w.t.Fatalf("backfill %s of %s did not run the slot %s", f.id, f.job, at)
