@@ -156,12 +156,13 @@ func (s *State) keepOut(f *flight) {
 }
 
 // skip ends an execution that was not let in. A slot that follows others of its
-// fate is part of their range.
+// fate is part of their range; one of an earlier definition is not, since other
+// slots may lie between it and those of the schedule that there is now.
 func (s *State) skip(f *flight, reason string) {
 	j := f.job
 	c := s.change(j)
 	_, sched, err := s.planOf(j)
-	if err != nil || f.kind != job.Scheduled || f.catchUp || f.gen != j.gen {
+	if err != nil || f.kind != job.Scheduled || f.catchUp || f.gen != j.gen || f.rev != j.rev {
 		s.end(c, f, ending{status: job.Skipped, reason: reason, finished: s.now})
 	} else {
 		at := time.UnixMilli(f.slot)
