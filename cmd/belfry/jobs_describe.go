@@ -115,6 +115,9 @@ func describeTarget(f facts, t *api.Target) {
 		f.line("Headers", pairs(t.Kafka.Headers, ": "))
 		f.line("Payload", shorten(string(t.Kafka.Payload)))
 	}
+	if t != nil && t.KeyLifetime != nil {
+		f.line("Key lifetime", t.KeyLifetime.String())
+	}
 }
 
 func describePolicies(f facts, s api.JobSpec) {
