@@ -111,6 +111,9 @@ type grant struct {
 const (
 	queueLease = 3 * time.Second
 	queueWait  = 5 * time.Second
+	// queueSilence ends while another worker holds the execution: after the
+	// lease, the second before the next attempt, and part of that one's work.
+	queueSilence = queueLease + 2500*time.Millisecond
 )
 
 func newClaimers(t *testing.T, c *Nodes, queue string, count int) *claimers {
@@ -127,7 +130,8 @@ func newClaimers(t *testing.T, c *Nodes, queue string, count int) *claimers {
 }
 
 // claim claims and completes until the end. Of six, two work long now and then,
-// and two are silent.
+// and two are silent. Another attempt always works long: whoever had the one
+// before completes it meanwhile, too late.
 func (w *claimers) claim(ctx context.Context, i int) {
 	const rarely = 8
 	worker := fmt.Sprint("claimer-", i)
@@ -139,15 +143,13 @@ func (w *claimers) claim(ctx context.Context, i int) {
 			continue
 		}
 		w.granted(&g, worker, at%len(w.nodes))
-		silent := false
-		if n++; n%rarely == 0 {
-			switch i % 3 {
-			case 1:
-				w.extend(ctx, at, &g)
-			case 2:
-				silent = true
-				pause(ctx, queueLease+time.Second)
-			}
+		n++
+		silent := i%3 == 2 && n%rarely == 0 && g.Attempt == 1
+		switch {
+		case silent:
+			pause(ctx, queueSilence)
+		case g.Attempt > 1 || i%3 == 1 && n%rarely == 0:
+			w.extend(ctx, at, &g)
 		}
 		w.complete(at, &g, worker, silent)
 	}
