@@ -60,6 +60,13 @@ type (
 	Publish struct{ Event *belfryv1.Event }
 	// Expire drops the history of the days before.
 	Expire struct{ Before job.Day }
+	// FindOld reads dead letters that failed before an instant, from a slice on,
+	// at most Limit; answered by Old.
+	FindOld struct {
+		From   int16
+		Before int64 // ms since 1970
+		Limit  int
+	}
 	// Yielded says that everything is durable under Fence, after a Yield. It is
 	// the last effect of a state.
 	Yielded struct{ Fence persistence.Fence }
@@ -82,5 +89,6 @@ func (Acknowledge) effect() {}
 func (Hint) effect()        {}
 func (Publish) effect()     {}
 func (Expire) effect()      {}
+func (FindOld) effect()     {}
 func (Yielded) effect()     {}
 func (Stop) effect()        {}

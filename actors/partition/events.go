@@ -55,6 +55,14 @@ type (
 		Heartbeat *belfryv1.Heartbeat
 	}
 
+	// Old is a page of dead letters past their retention. The next one begins
+	// with a slice, behind the last one when there is none; with no letters before
+	// that the store could not be read.
+	Old struct {
+		Letters []DeadRef
+		Next    int16
+	}
+
 	// Applied says that the batch in flight is durable.
 	Applied struct{ Fence persistence.Fence }
 	// Refused says that the store cannot take the content of the batch.
@@ -145,6 +153,7 @@ func (Graphed) event()     {}
 func (Told) event()        {}
 func (Claimed) event()     {}
 func (Extended) event()    {}
+func (Old) event()         {}
 func (Applied) event()     {}
 func (Refused) event()     {}
 func (Unavailable) event() {}

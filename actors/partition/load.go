@@ -123,6 +123,7 @@ func (s *State) Loaded() {
 	slices.SortFunc(s.adoption.flights, inDueOrder)
 	slices.SortStableFunc(s.commands.order, func(a, b remembered) int { return int(a.at - b.at) })
 	s.timeCommandSweep()
+	s.timeDeadSweep()
 	s.loadedLinks()
 }
 

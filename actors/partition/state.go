@@ -20,7 +20,7 @@ type Config struct {
 
 	ArmAhead    time.Duration // how long before its instant a slot is made durable, at least
 	ArmAheadMax time.Duration // and at most, when many are due
-	Retention   time.Duration // how long history, finished and deleted jobs are kept
+	Retention   time.Duration // how long history, dead letters, finished and deleted jobs are kept
 	Remember    time.Duration // how long a command is recognised when it is repeated
 	Away        time.Duration // a batch unanswered for this long means that the store is away
 	Redeliver   time.Duration // a delivery unanswered this long after its timeout is sent again
@@ -108,6 +108,7 @@ type State struct {
 	sweepSecond int64
 	swept       int
 	expired     job.Day // history before this day is dropped
+	old         deadSweep
 
 	counts map[job.Status]int
 	out    []Effect
@@ -199,6 +200,8 @@ func (s *State) take(e Event) {
 		s.claimed(e)
 	case Extended:
 		s.extended(e)
+	case Old:
+		s.sweepDead(e)
 	case Applied:
 		s.applied(e.Fence)
 	case Refused:
@@ -333,11 +336,12 @@ func (s *State) tick(judge bool) {
 }
 
 // timed is what a timer of the wheel stands for: a flight, else a job, else an
-// errand, else the sweep of remembered commands.
+// errand, else the sweep of dead letters, else that of remembered commands.
 type timed struct {
 	flight *flight
 	job    *jobRec
 	errand *errand
+	dead   bool
 }
 
 func (s *State) fire(t timed) {
@@ -348,6 +352,8 @@ func (s *State) fire(t timed) {
 		s.jobDue(t.job)
 	case t.errand != nil:
 		s.run(t.errand)
+	case t.dead:
+		s.findOld()
 	default:
 		s.sweepCommands()
 	}

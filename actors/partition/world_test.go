@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -49,6 +50,7 @@ type world struct {
 	stalled    func(Commit)                 // told of commits that get no answer
 	pending    []func()                     // what happens after the step under way
 	stopped    bool
+	unreadable int  // how many reads of old dead letters fail
 	unchecked  bool // the test checks the invariants itself, now and then: it has many jobs
 	sparse     bool // they are checked every so many steps
 	steps      int
@@ -217,6 +219,8 @@ func (w *world) carry(e Effect) {
 		if e.Fault != "" {
 			w.t.Fatalf("the partition stopped: %s", e.Fault)
 		}
+	case FindOld:
+		w.findOld(e)
 	case Expire:
 		w.store.history = slices.DeleteFunc(w.store.history, func(h persistence.HistoryRow) bool { return h.Day < e.Before })
 	}
@@ -457,6 +461,24 @@ func (w *world) readDead(c *belfryv1.Command) {
 		}
 		fillDead(c, d)
 	}
+}
+
+// findOld reads dead letters as the shell does, in the order of the store.
+func (w *world) findOld(e FindOld) {
+	if w.unreadable > 0 {
+		w.unreadable--
+		w.pending = append(w.pending, func() { w.stepNow(Old{Next: e.From}) })
+		return
+	}
+	page := Old{Next: job.SideSliceOffset}
+	for _, r := range slices.SortedFunc(maps.Values(w.store.rows), func(a, b persistence.Row) int {
+		return cmp.Or(cmp.Compare(a.Slice, b.Slice), strings.Compare(a.JobID, b.JobID), strings.Compare(a.Item, b.Item))
+	}) {
+		if r.Slice >= e.From && r.Slice < job.SideSliceOffset && page.add(e, r) != nil {
+			break
+		}
+	}
+	w.pending = append(w.pending, func() { w.stepNow(page) })
 }
 
 // dead are the ids of a job's dead letters, in order.

@@ -78,7 +78,7 @@ func storeSettings() []Setting {
 			}
 			return nil
 		}},
-		{Key: "retention", Default: "720h", Help: "how long history and the rows of finished jobs are kept", apply: func(s *Server, v string) (err error) {
+		{Key: "retention", Default: "720h", Help: "how long history, dead letters and the rows of finished jobs are kept", apply: func(s *Server, v string) (err error) {
 			s.Retention, err = duration(v, time.Hour)
 			return err
 		}},

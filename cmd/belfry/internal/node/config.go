@@ -47,7 +47,7 @@ type Config struct {
 	Slots int
 	// Limits of calls to one host; the same on every node.
 	Limits execution.LimitsConfig
-	// Retention of history, and of finished and deleted jobs.
+	// Retention of history, dead letters, and finished and deleted jobs.
 	Retention time.Duration
 	// DrainTimeout bounds the wait for running calls when the node stops.
 	DrainTimeout time.Duration
