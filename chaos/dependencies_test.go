@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belfry-scheduler/belfry/chaos/check"
 	"github.com/belfry-scheduler/belfry/persistence/cassandra"
 )
 
@@ -42,10 +43,10 @@ func newDiamonds(l *load, n int) *diamonds {
 func member(name string, i int) string { return fmt.Sprintf("%s-%03d", name, i) }
 
 // verify: each run of a root that began when all was registered has reached each
-// job that follows, once, and in order.
+// job that follows, once, and in order; and the rules hold for all that came.
 func (d *diamonds) verify(since time.Time) {
 	d.t.Helper()
-	d.pause()
+	until := d.pause()
 	runs := 0
 	for i := range d.n {
 		roots := slices.DeleteFunc(d.quiet(member("root", i), nil), func(r Record) bool { return r.Range != nil || !r.ScheduledFor.After(since) })
@@ -57,10 +58,16 @@ func (d *diamonds) verify(since time.Time) {
 			want = append(want, runPart(r.ExecutionID))
 		}
 		runs += len(want)
-		for _, name := range []string{"left", "right", "last"} {
-			d.quiet(member(name, i), want)
+		left, right := byPart(d.quiet(member("left", i), want)), byPart(d.quiet(member("right", i), want))
+		last := byPart(d.quiet(member("last", i), want))
+		for _, r := range roots {
+			part := runPart(r.ExecutionID)
+			d.history.Runs = append(d.history.Runs,
+				check.Run{Execution: left[part], Upstream: []string{r.ExecutionID}}, check.Run{Execution: right[part], Upstream: []string{r.ExecutionID}},
+				check.Run{Execution: last[part], Upstream: []string{left[part], right[part]}})
 		}
 	}
+	d.rules(until)
 	receipts, _ := d.ledger.Receipts()
 	first := map[string]time.Time{}
 	for _, r := range receipts {
@@ -73,6 +80,29 @@ func (d *diamonds) verify(since time.Time) {
 	if runs == 0 {
 		d.t.Error("nothing ran")
 	}
+}
+
+// rules judges the roots by when they are due, and the others by what they follow.
+func (d *diamonds) rules(until time.Time) {
+	d.t.Helper()
+	for i := range d.history.Jobs {
+		d.history.Jobs[i].Until = until
+	}
+	for _, name := range []string{"left", "right", "last"} {
+		for i := range d.n {
+			d.history.Jobs = append(d.history.Jobs, check.Job{ID: member(name, i), Until: until})
+		}
+	}
+	d.judge()
+}
+
+// byPart is the ids of executions by what they have of their run.
+func byPart(records []Record) map[string]string {
+	out := map[string]string{}
+	for _, r := range records {
+		out[strings.SplitN(r.ExecutionID, "~", 3)[2]] = r.ExecutionID
+	}
+	return out
 }
 
 // quiet reads the records of a job once they are those of the runs that are
@@ -152,7 +182,10 @@ func TestDependenciesKilled(t *testing.T) {
 	since := time.Now()
 	for range envInt(t, "BELFRY_CHAOS_KILLS", 5) {
 		d.anywhere()
+		f := Fault{Kind: Killed, At: time.Now()}
 		node.Kill()
+		f.End = time.Now()
+		d.history.Faults = append(d.history.Faults, f)
 		if err := node.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -175,10 +208,13 @@ func TestDependenciesOnNodes(t *testing.T) {
 	for i := range envInt(t, "BELFRY_CHAOS_KILLS", 5) {
 		d.anywhere()
 		n := c.All[i%len(c.All)]
+		over := d.hit(Killed, n)
 		n.Kill()
+		over()
 		c.WaitTaken(n, slow(t, RecoveryBound))
 		d.join(c, n)
 	}
 	d.seconds(2)
+	d.history.Takeovers = c.Takeovers()
 	d.verify(since)
 }
