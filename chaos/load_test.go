@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -75,14 +76,22 @@ func (i *instants) wait(offset time.Duration) {
 // the first one is due first.
 func (l *load) register(name string, n int, every, spread time.Duration, target any) time.Time {
 	l.t.Helper()
+	return l.registerWith(name, n, every, spread, target, nil)
+}
+
+// registerWith is register with more fields of the jobs.
+func (l *load) registerWith(name string, n int, every, spread time.Duration, target any, more map[string]any) time.Time {
+	l.t.Helper()
 	start := time.Now().Add(2 * time.Second).Truncate(time.Second).UTC()
 	var jobs []map[string]any
 	for i := range n {
 		first := start.Add(spread * time.Duration(i) / time.Duration(n)).Truncate(time.Millisecond)
 		id := fmt.Sprintf("%s-%03d", name, i)
-		jobs = append(jobs, map[string]any{
+		job := map[string]any{
 			"job_id": id, "schedule_expr": "@every " + every.String(), "starts_at": first.Format(time.RFC3339Nano), "target": target, "timeout": "60s",
-		})
+		}
+		maps.Copy(job, more)
+		jobs = append(jobs, job)
 		l.history.Jobs = append(l.history.Jobs, check.Once(id, check.Interval{First: first, Every: every}))
 	}
 	good, bad, err := l.on.Import(jobs)
