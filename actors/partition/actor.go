@@ -377,6 +377,8 @@ func (o *owner) carry(ctx actor.Context, effects []Effect) {
 			o.Publish(e.Event)
 		case Expire:
 			o.expire(e.Before)
+		case FindDead:
+			o.findDead(e)
 		case FindOld:
 			o.findOld(e)
 		case Yielded:

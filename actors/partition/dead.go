@@ -23,7 +23,8 @@ import (
 //	                      │ dead itself: dead/x is removed, and dead/r is there
 //	                      └ cancelled: dead/x stays
 //
-// So of one effect there is at most one dead letter. What is older than the
+// A success of x itself that comes late removes dead/x, too (see cameLate). So of
+// one effect there is at most one dead letter. What is older than the
 // retention goes (see deadSweep).
 
 // deadRow is the row of a dead letter; nil: its removal.

@@ -264,10 +264,12 @@ func (s *State) reported(e Reported) {
 		a := ack{e.From, ref}
 		f := s.running[r.GetExecutionId()]
 		switch {
-		case s.deciding[keyOfResult(ref)]:
+		case s.deciding[keyOfResult(ref)], s.late[ref.GetExecutionId()]:
 			// Its batch is on the way, and the acknowledgement follows that.
 		case r.GetEpoch() > s.life:
 			// A later owner sent it and waits for it.
+		case f == nil && r.GetOutcome() == belfryv1.Result_OUTCOME_SUCCEEDED:
+			s.cameLate(e.From, r)
 		case f == nil || !wanted(f, r, e.From):
 			c := s.changeOf(r.GetJobId())
 			c.acks = append(c.acks, a)

@@ -104,7 +104,8 @@
 // A success decides an execution whatever attempt and epoch it is of; where
 // executions must not overlap, once no other worker is at it any more. A failure
 // counts for the current attempt, and not when another worker is at that by now.
-// A result that nothing waits for is acknowledged when all that was decided of
+// A success that finds its execution a dead letter makes it a success, late. Any
+// other result that nothing waits for is acknowledged when all that was decided of
 // its job before is durable; one that was sent under a later epoch, never: that
 // owner waits for it.
 //

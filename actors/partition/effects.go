@@ -60,6 +60,12 @@ type (
 	Publish struct{ Event *belfryv1.Event }
 	// Expire drops the history of the days before.
 	Expire struct{ Before job.Day }
+	// FindDead reads the dead letter of a success that nothing waits for; answered
+	// by Late.
+	FindDead struct {
+		From   WorkerID
+		Result *belfryv1.Result
+	}
 	// FindOld reads dead letters that failed before an instant, from a slice on,
 	// at most Limit; answered by Old.
 	FindOld struct {
@@ -89,6 +95,7 @@ func (Acknowledge) effect() {}
 func (Hint) effect()        {}
 func (Publish) effect()     {}
 func (Expire) effect()      {}
+func (FindDead) effect()    {}
 func (FindOld) effect()     {}
 func (Yielded) effect()     {}
 func (Stop) effect()        {}

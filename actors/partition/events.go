@@ -55,6 +55,14 @@ type (
 		Heartbeat *belfryv1.Heartbeat
 	}
 
+	// Late is what there is for a success that nothing waits for. Dead is nil when
+	// there is no dead letter; Failed: the store could not be read.
+	Late struct {
+		From   WorkerID
+		Result *belfryv1.Result
+		Dead   *belfryv1.DeadLetter
+		Failed bool
+	}
 	// Old is a page of dead letters past their retention. The next one begins
 	// with a slice, behind the last one when there is none; with no letters before
 	// that the store could not be read.
@@ -153,6 +161,7 @@ func (Graphed) event()     {}
 func (Told) event()        {}
 func (Claimed) event()     {}
 func (Extended) event()    {}
+func (Late) event()        {}
 func (Old) event()         {}
 func (Applied) event()     {}
 func (Refused) event()     {}

@@ -477,6 +477,8 @@ func (n *fleetNode) carry(e Effect) {
 		n.commit(e)
 	case Settle:
 		n.settle(e)
+	case FindDead:
+		n.findDead(e)
 	case Reply:
 		if a, ok := e.Answer.(*belfryv1.Answer); ok {
 			f.answers[e.To] = a
@@ -614,6 +616,17 @@ func (n *fleetNode) commit(c Commit) {
 		f.store.apply(c.Batch)
 		return Applied{f.store.fence}
 	}, InDoubt{})
+}
+
+// findDead reads now, and is told later.
+func (n *fleetNode) findDead(e FindDead) {
+	f, state := n.f, n.state
+	found := Late{From: e.From, Result: e.Result, Dead: f.store.dead(f.t, e.Result), Failed: n.noDB || f.shaky && f.r.IntN(8) == 0}
+	n.after(f.trip(8), func() {
+		if n.state == state {
+			n.step(found)
+		}
+	})
 }
 
 func (n *fleetNode) settle(e Settle) {

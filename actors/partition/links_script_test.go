@@ -95,6 +95,11 @@ func (s *linkScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "fails": // the next attempts of a job
 		s.fails[id] = mustInt(t, arg(d, "times", "1"))
 		return ""
+	case "late": // the success of a dead letter
+		w := s.of(id)
+		w.finish(&belfryv1.Delivery{ExecutionId: w.dead(id)[0], JobId: id, Attempt: 1}, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED}, w.state.life)
+		w.step(Tick{})
+		return fmt.Sprintf("%d dead letters", len(w.dead(id)))
 	case "hangs":
 		s.hangs = id
 		return ""

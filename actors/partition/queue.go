@@ -27,6 +27,7 @@ type change struct {
 
 	acks      []ack
 	ended     string       // token of the lease that it ends as its worker asked
+	late      string       // execution of the success that it judges late
 	remembers []commandKey // commands whose answer becomes durable with it
 	hooks     []func()     // what goes on once it is durable
 }
@@ -230,6 +231,7 @@ func (s *State) release(c *change) {
 	for _, f := range c.flights {
 		s.durable(f, c)
 	}
+	delete(s.late, c.late)
 	for _, a := range c.acks {
 		delete(s.deciding, keyOfResult(a.ref))
 	}
@@ -264,6 +266,7 @@ func (s *State) reject(c *change, why string) {
 		s.answerDurable(a)
 	}
 	delete(s.leases.of, c.ended)
+	delete(s.late, c.late)
 	for _, a := range c.acks {
 		delete(s.deciding, keyOfResult(a.ref)) // reported again, and unwanted then
 	}

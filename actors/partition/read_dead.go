@@ -27,7 +27,7 @@ func (o *owner) readDead(ctx actor.Context, m *belfryv1.Command) {
 	go func() {
 		ctx, cancel := context.WithTimeout(o.ctx, storeTimeout)
 		defer cancel()
-		d, err := o.deadLetter(ctx, m)
+		d, err := o.deadLetter(ctx, m.GetJobId(), m.GetReplay().GetExecutionId()+m.GetPurge().GetExecutionId())
 		if err != nil {
 			if sender != nil {
 				o.root.Send(sender, unreadable(err))
@@ -40,9 +40,8 @@ func (o *owner) readDead(ctx actor.Context, m *belfryv1.Command) {
 }
 
 // deadLetter is what the store has; nil: nothing.
-func (o *owner) deadLetter(ctx context.Context, m *belfryv1.Command) (*belfryv1.DeadLetter, error) {
-	execution := m.GetReplay().GetExecutionId() + m.GetPurge().GetExecutionId()
-	row, err := o.Store.Get(ctx, o.part, job.DeadSliceOffset+job.SliceOf(m.GetJobId(), o.state.cfg.Partitions), m.GetJobId(), persistence.DeadItem(execution))
+func (o *owner) deadLetter(ctx context.Context, jobID, execution string) (*belfryv1.DeadLetter, error) {
+	row, err := o.Store.Get(ctx, o.part, job.DeadSliceOffset+job.SliceOf(jobID, o.state.cfg.Partitions), jobID, persistence.DeadItem(execution))
 	if errors.Is(err, job.ErrNotFound) {
 		return nil, nil
 	}

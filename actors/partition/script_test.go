@@ -74,6 +74,11 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Replay{Replay: &belfryv1.ReplayDead{
 			ExecutionId: s.deadLetter(d), NewKey: d.HasArg("new_key"), SameKey: d.HasArg("same_key"),
 		}}})) + "\n" + s.deliveries()
+	case "late": // success of an attempt of a dead letter
+		id := s.deadLetter(d)
+		w.finish(&belfryv1.Delivery{ExecutionId: id, JobId: d.CmdArgs[0].Key, Attempt: int32(mustInt(t, arg(d, "attempt", "1")))}, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}, w.state.life)
+		w.step(Tick{})
+		return fmt.Sprintf("%d results are not acknowledged\n", len(w.held)) + s.deliveries()
 	case "purge":
 		return s.show(w.ask(&belfryv1.Command{JobId: d.CmdArgs[0].Key, Action: &belfryv1.Command_Purge{Purge: &belfryv1.Purge{ExecutionId: s.deadLetter(d)}}}))
 	case "last": // how the target saw the last delivery

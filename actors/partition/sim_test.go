@@ -202,6 +202,11 @@ func (s *sim) aboutDead(id string) {
 	}
 	c := &belfryv1.Command{JobId: id}
 	execution := dead[s.r.IntN(len(dead))]
+	if s.r.IntN(4) == 0 { // its worker had done it
+		s.finish(&belfryv1.Delivery{ExecutionId: execution, JobId: id, Attempt: 1}, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED}, s.state.life)
+		s.step(Tick{})
+		return
+	}
 	if s.r.IntN(5) == 0 {
 		c.Action = &belfryv1.Command_Purge{Purge: &belfryv1.Purge{ExecutionId: execution}}
 	} else {
@@ -296,6 +301,7 @@ func (s *sim) verify() {
 			s.t.Fatalf("job %s was acknowledged and is gone", id)
 		}
 		s.verifyRecords(id)
+		s.verifyDead(id)
 		if id == s.ids[rationed] {
 			s.verifyRation(id)
 		}
@@ -327,6 +333,16 @@ func (s *sim) verifyRecords(id string) {
 			s.t.Fatalf("job %s: the slots of %+v overlap those of %+v", id, l, before)
 		}
 		last[ref.Generation] = l
+	}
+}
+
+// verifyDead: a dead letter is of an execution that failed, and so it stays.
+func (s *sim) verifyDead(id string) {
+	dead := s.dead(id)
+	for _, l := range s.lines(id) {
+		if slices.Contains(dead, l.id) && l.status != string(job.Failed) {
+			s.t.Fatalf("%s is a dead letter, and %s: %s", l.id, l.status, l.reason)
+		}
 	}
 }
 

@@ -78,6 +78,7 @@ type State struct {
 	line       []*jobRec          // have slots of a catch-up or a backfill to arm, in turn
 	paced      int                // executions of those that count for the pace
 	pacing     []*flight          // all that do, and some that did, the oldest first
+	late       map[string]bool    // executions: a success that nothing waits for is on its way through FindDead
 	deciding   map[resultKey]bool // results whose batch is on its way: acknowledged when it is durable, not before
 
 	acks []ack // to be given in this step
@@ -129,6 +130,7 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		cache:      map[job.Key]*compilation{},
 		lastNumber: fence.LastNumber,
 		running:    map[string]*flight{},
+		late:       map[string]bool{},
 		deciding:   map[resultKey]bool{},
 		shelves:    shelves{of: map[string]*shelf{}},
 		leases:     leaseEnds{of: map[string]leaseEnd{}},
@@ -200,6 +202,8 @@ func (s *State) take(e Event) {
 		s.claimed(e)
 	case Extended:
 		s.extended(e)
+	case Late:
+		s.lateFound(e)
 	case Old:
 		s.sweepDead(e)
 	case Applied:

@@ -219,6 +219,9 @@ func (w *world) carry(e Effect) {
 		if e.Fault != "" {
 			w.t.Fatalf("the partition stopped: %s", e.Fault)
 		}
+	case FindDead:
+		found := Late{From: e.From, Result: e.Result, Dead: w.store.dead(w.t, e.Result)}
+		w.pending = append(w.pending, func() { w.stepNow(found) })
 	case FindOld:
 		w.findOld(e)
 	case Expire:
@@ -461,6 +464,19 @@ func (w *world) readDead(c *belfryv1.Command) {
 		}
 		fillDead(c, d)
 	}
+}
+
+// dead is the dead letter of an execution; nil: there is none.
+func (m *model) dead(t testing.TB, r *belfryv1.Result) *belfryv1.DeadLetter {
+	row, ok := m.rows[[2]string{r.GetJobId(), persistence.DeadItem(r.GetExecutionId())}]
+	if !ok {
+		return nil
+	}
+	d, err := messages.DecodeDead(row.Spec, row.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // findOld reads dead letters as the shell does, in the order of the store.
