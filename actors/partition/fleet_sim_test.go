@@ -376,6 +376,7 @@ func (s *fleetSim) verify() {
 	o := s.owner()
 	if o == nil {
 		s.fail("nobody owns the partition")
+		return
 	}
 	w := &world{t: s.t, state: o.state, store: s.store}
 	for _, f := range o.state.running {
