@@ -58,6 +58,7 @@ func (o *owners) Ask(ctx context.Context, partition int32, msg proto.Message) (p
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	ctx = context.WithoutCancel(ctx) // an owner commits whether or not somebody still waits
 	switch m := msg.(type) {
 	case *belfryv1.Command:
 		return o.commit(ctx, partition, m)[0], nil
