@@ -149,7 +149,7 @@ func (g *Gateway) jobRoutes() []*route {
 			answers: map[int]any{202: api.Replayed{}}, errors: []int{404, 409, 415, 422, 503},
 		}, {
 			method: http.MethodGet, path: "/v1/dead-letters", name: "listDeadLetters", summary: "Dead letters", handle: g.listDead,
-			details: "In the order in which they are stored: those of a job together. They are kept until they are replayed with success, or purged.",
+			details: "In the order in which they are stored: those of a job together. They are kept until they are replayed with success or purged, or until the server's retention is over.",
 			params: []param{sizePar, limPar, tokPar,
 				{in: "query", name: "job_id", about: "Of this job."},
 				{in: "query", name: "label", about: "key=value; repeat it for more labels, all of which must match.", repeats: true},

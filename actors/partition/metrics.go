@@ -27,6 +27,7 @@ type Metrics struct {
 	jobPanics     prometheus.Counter
 	claims        prometheus.Counter
 	leaseExpired  prometheus.Counter
+	deadExpired   prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -50,15 +51,20 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		jobPanics:     counter("job_panics_total", "Panics over the data of one job, which was marked as faulty."),
 		claims:        counter("claims_total", "Executions claimed by outside workers."),
 		leaseExpired:  counter("lease_expired_total", "Leases of outside workers that expired: each ended an attempt, and nobody knows how."),
+		deadExpired:   counter("dead_letters_expired_total", "Dead letters removed because nobody replayed or purged them within the retention."),
 		commitRows:    hist("commit_rows", "Rows in a batch.", prometheus.ExponentialBuckets(1, 2, 10)),
 		commitTime:    hist("commit_duration_seconds", "Time a batch took.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 	}
-	reg.MustRegister(m.delay, m.executions, m.skipped, m.fenceAcquired, m.fenceRefused, m.inDoubt, m.commitRows, m.commitTime, m.jobPanics, m.claims, m.leaseExpired)
+	reg.MustRegister(m.delay, m.executions, m.skipped, m.fenceAcquired, m.fenceRefused, m.inDoubt, m.commitRows, m.commitTime, m.jobPanics, m.claims, m.leaseExpired, m.deadExpired)
 	return m
 }
 
 // observe counts an event of the history.
 func (m *Metrics) observe(e *belfryv1.Event) {
+	if e.GetType() == deadExpired {
+		m.deadExpired.Inc()
+		return
+	}
 	outcome, ok := strings.CutPrefix(e.GetType(), "execution.")
 	if !ok {
 		return

@@ -9,6 +9,8 @@ import (
 	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
+
+	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
 // Dead letters are not in memory, so those past the retention are looked for in
@@ -19,7 +21,8 @@ import (
 //	      └───── a second later ◀──────────┘ until all slices are through
 //
 // One whose removal is not durable yet when it is read again is removed twice,
-// which changes nothing. Whether its job is still there does not matter.
+// which changes nothing but the count. Whether its job is still there does not
+// matter.
 type deadSweep struct {
 	timer wheel.Timer[timed]
 	from  int16 // slice
@@ -29,6 +32,9 @@ const (
 	deadSweepEvery = 24 * time.Hour
 	deadSweepPause = time.Minute // after a load, and after a read that failed
 )
+
+// deadExpired is the event of a dead letter that nobody replayed or purged in time.
+const deadExpired = "dead_letter.expired"
 
 // DeadRef names a dead letter.
 type DeadRef struct {
@@ -61,7 +67,9 @@ func (s *State) sweepDead(e Old) {
 			s.old.from = d.Slice
 			break
 		}
-		s.changeOf(d.JobID).row(s.deadRow(d.JobID, d.Execution, nil))
+		s.changeOf(d.JobID).row(s.deadRow(d.JobID, d.Execution, nil)).publish(&belfryv1.Event{
+			Type: deadExpired, JobId: d.JobID, ExecutionId: d.Execution, At: s.now, Reason: "retention",
+		})
 	}
 	pause := time.Second
 	switch {

@@ -75,7 +75,7 @@ type Attempt struct {
 
 // Event is something that has happened and is durable.
 type Event struct {
-	Type         string     `json:"type" doc:"job.created, job.updated, job.paused, job.resumed, job.deleted, backfill.started, backfill.finished, backfill.cancelled, execution.retrying, execution.succeeded, …, circuit.open, circuit.half_open, circuit.closed"`
+	Type         string     `json:"type" doc:"job.created, job.updated, job.paused, job.resumed, job.deleted, backfill.started, backfill.finished, backfill.cancelled, execution.retrying, execution.succeeded, …, dead_letter.replayed, dead_letter.purged, dead_letter.expired, circuit.open, circuit.half_open, circuit.closed"`
 	JobID        string     `json:"job_id,omitzero"`
 	ExecutionID  string     `json:"execution_id,omitzero"`
 	BackfillID   string     `json:"backfill_id,omitzero"`
