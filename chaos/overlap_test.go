@@ -10,7 +10,7 @@ import (
 // TestOverlapKilled: jobs that are due each second and take longer, of each
 // policy for that, and the one node is killed in the middle, again and again. No
 // two executions of a job run at a time, what is skipped for another is skipped
-// while that one runs, and a kill leaves no job blocked.
+// while that one runs, and a kill leaves no job blocked. Case C74.
 //
 // BELFRY_CHAOS_KILLS sets how often (2).
 func TestOverlapKilled(t *testing.T) {

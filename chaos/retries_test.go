@@ -12,7 +12,7 @@ import (
 // TestRetries: targets that fail in every way that a target can, some of them
 // until the attempts are exhausted, some not. Attempts are numbered without holes
 // and never come too soon; what is a dead letter is one in the history, and
-// nothing else is.
+// nothing else is. Cases C84, C87 and C88.
 //
 // BELFRY_CHAOS_RETRIES sets how many executions each kind of target has (6).
 func TestRetries(t *testing.T) {

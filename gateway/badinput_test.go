@@ -135,6 +135,7 @@ func TestBadNumbers(t *testing.T) {
 	refusals(t, cases)
 }
 
+// C85, C88: headers that are ours to set, and addresses inside.
 func TestBadTargets(t *testing.T) {
 	t.Parallel()
 	var cases []struct{ body, location string }

@@ -122,7 +122,7 @@ func TestNamesAreJudgedByEveryAddress(t *testing.T) {
 	}
 }
 
-// The check at registration saw a public address, and by the time of the call
+// C88: the check at registration saw a public address, and by the time of the call
 // the name means another.
 func TestRebindingIsSeenAtTheDial(t *testing.T) {
 	url := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a call reached the inside") })

@@ -102,7 +102,7 @@ func TestFailuresLongAgoAreForgotten(t *testing.T) {
 }
 
 // TestHalfOpenIsTriedByFew: a probe that fails opens the circuit again, one whose
-// answer says nothing leaves it as it is, and three that succeed close it.
+// answer says nothing leaves it as it is, and three that succeed close it (C89).
 func TestHalfOpenIsTriedByFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(nil)

@@ -37,6 +37,8 @@ func serve(t testing.TB, h http.HandlerFunc) string {
 	return s.URL
 }
 
+// C85 documenso/documenso#3204: attempts differ in nothing but their number and who
+// sent them, and a header of the job's own does not take the place of ours.
 func TestWhatATargetReceives(t *testing.T) {
 	type seen struct {
 		header http.Header
@@ -108,8 +110,8 @@ func TestEveryMethodWithAndWithoutBody(t *testing.T) {
 	}
 }
 
-// agessaman/meshcore-bot#264, clescot/kafka-connect-http#321: which answers
-// are worth another attempt.
+// C87 agessaman/meshcore-bot#264, clescot/kafka-connect-http#321: which answers
+// are worth another attempt. C88: of a redirect it is told where it leads.
 func TestStatusClasses(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var code int
@@ -141,6 +143,7 @@ func TestStatusClasses(t *testing.T) {
 	}
 }
 
+// C87: odd values are none.
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
@@ -165,20 +168,31 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// C88 formbricks/formbricks PR#7877: neither inside, nor on the same host, nor in a
+// circle.
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	inner := make(chan string, 10)
-	internal := serve(t, func(_ http.ResponseWriter, r *http.Request) { inner <- r.URL.Path })
+	seen := make(chan string, 100)
+	internal := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen <- r.URL.Path })
+	places := []string{internal + "/admin", "http://169.254.169.254/latest/meta-data/", "/308/2"} // the last leads to itself
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, internal+"/admin", http.StatusTemporaryRedirect)
+		seen <- r.URL.Path
+		var code, to int
+		_, _ = fmt.Sscanf(r.URL.Path, "/%d/%d", &code, &to)
+		w.Header().Set("Location", places[to])
+		w.WriteHeader(code)
 	})
-	r := target(t).Deliver(t.Context(), delivery(url), 1, unbroken)
-	if r.GetOutcome() != failedOutcome || !r.GetFinal() || r.GetStatusCode() != 307 || !strings.Contains(r.GetError(), internal+"/admin") {
-		t.Errorf("result %v", r)
-	}
-	select {
-	case path := <-inner:
-		t.Errorf("the redirect was followed to %s", path)
-	default:
+	client := target(t)
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		for i, to := range places {
+			path := fmt.Sprintf("/%d/%d", code, i)
+			r := client.Deliver(t.Context(), delivery(url+path), 1, unbroken)
+			if r.GetOutcome() != failedOutcome || !r.GetFinal() || r.GetStatusCode() != int32(code) || !strings.Contains(r.GetError(), to) {
+				t.Errorf("%s to %q: %v", path, to, r)
+			}
+			if got := <-seen; got != path || len(seen) != 0 {
+				t.Errorf("%s to %q: %s was called, and %d more", path, to, got, len(seen))
+			}
+		}
 	}
 }
 
@@ -272,6 +286,7 @@ func TestALostKeptConnectionIsOneDelivery(t *testing.T) {
 
 // brokenAnswers are what a target may do instead of answering; each costs one
 // attempt.
+// C84: what was sent and got no whole answer may have had its effect.
 func TestBrokenAnswers(t *testing.T) {
 	write := func(text string) func(net.Conn) {
 		return func(c net.Conn) { _, _ = io.WriteString(c, text) }
@@ -323,6 +338,7 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
+// C84: it is no failure, as the target may be about to finish.
 func TestTheTimeoutCoversTheWholeAttempt(t *testing.T) {
 	for name, start := range map[string]string{
 		"before the answer": "",
@@ -351,6 +367,7 @@ func TestACutCallIsUnknownOnceSent(t *testing.T) {
 	}
 }
 
+// C87: a connection that is refused, or no TLS, is worth another attempt.
 func TestNothingSentIsFailed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

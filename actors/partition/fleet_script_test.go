@@ -122,6 +122,9 @@ func (s *fleetScript) history() string {
 		if h.Attempt == 0 {
 			what = fmt.Sprintf("%d attempts", r.GetAttempts())
 		}
+		if g := r.GetRange(); g != nil {
+			what = fmt.Sprintf("and %d before it", g.GetCount()-1)
+		}
 		fmt.Fprintf(&b, "%s %s epoch %d %s %s\n", h.ExecutionID, what, h.Epoch, r.GetStatus(), strings.TrimSpace(r.GetReason()+" "+r.GetError()))
 	}
 	if o := s.owner(); o != nil {

@@ -153,6 +153,8 @@ func (s *linkScript) register(d *datadriven.TestData, id string) string {
 				j.Retry.MaxAttempts, j.Retry.Jitter = mustInt(s.t.(*testing.T), a.Vals[0]), -1
 			case "outstanding":
 				j.MaxOutstanding = mustInt(s.t.(*testing.T), a.Vals[0])
+			case "overlap":
+				j.Overlap = job.Overlap(a.Vals[0])
 			case "policy":
 				j.CatchUp.Policy, j.CatchUp.Window = job.CatchUpPolicy(a.Vals[0]), 7*24*time.Hour
 			case "after":

@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// C85: among them a key of the job's own, which would take the place of ours.
 func TestHeadersThatAreRefused(t *testing.T) {
 	many := map[string]string{}
 	for i := range MaxHeaders + 1 {

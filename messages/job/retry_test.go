@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// After some 35 attempts a shifted pause turned negative or zero elsewhere:
-// onosproject/onos-lib-go PR#127, hemilabs/heminetwork#664.
+// C82: after some 35 attempts a shifted pause turned negative or zero elsewhere:
+// onosproject/onos-lib-go PR#127, hemilabs/heminetwork#664. What is no factor is
+// refused: see TestOneWrongField.
 func TestBackoffTable(t *testing.T) {
 	p := RetryPolicy{InitialBackoff: time.Second, Multiplier: 2, MaxBackoff: time.Hour, Jitter: NoJitter}
 	want := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}
@@ -21,8 +22,14 @@ func TestBackoffTable(t *testing.T) {
 		if got := p.Backoff("x", n); got != time.Duration(seconds)*time.Second {
 			t.Errorf("attempt %d: %v, want %d s", n, got, seconds)
 		}
+		constant := RetryPolicy{InitialBackoff: 100 * time.Millisecond, Multiplier: 1, MaxBackoff: time.Hour, Jitter: NoJitter}
+		if got := constant.Backoff("x", n); got != 100*time.Millisecond {
+			t.Errorf("attempt %d with the factor 1: %v", n, got)
+		}
 	}
 }
+
+// C82: with any jitter, for any attempt.
 
 func TestBackoffIsAlwaysInBounds(t *testing.T) {
 	odd := rapid.SampledFrom([]float64{1, 1.5, 2, 10, 0, -2, 0.5, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64})
@@ -60,7 +67,7 @@ func TestJitterSpreadsAndIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// agessaman/meshcore-bot#264, ttlequals0/MinusPod#238: Retry-After ignored,
+// C87 agessaman/meshcore-bot#264, ttlequals0/MinusPod#238: Retry-After ignored,
 // final answers retried.
 func TestJudge(t *testing.T) {
 	due := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
