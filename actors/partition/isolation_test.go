@@ -125,6 +125,35 @@ func TestPanicOverOneJob(t *testing.T) {
 	}
 }
 
+// TestPanicOverAGrant: of a job of which all that waited is being granted, none
+// is; its neighbour's is, and the partition goes on.
+func TestPanicOverAGrant(t *testing.T) {
+	w := newWorld(t)
+	ids := w.inPartition(2)
+	for _, id := range ids {
+		w.register(id, "0 0 1 1 *", func(s *job.Spec) { s.Target = job.Target{Queue: &job.QueueTarget{Name: "emails"}} })
+	}
+	trigger := func(id string) {
+		w.ask(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}})
+	}
+	trigger(ids[0])
+	trigger(ids[0])
+	claim := &belfryv1.Claim{Queue: "emails", Worker: "\xff", Max: 2, LeaseMs: 1000} // no row can have this name
+	for _, a := range w.claim(claim).GetAnswers() {
+		if a.GetRefusal() == nil {
+			t.Errorf("it was granted: %v", a)
+		}
+	}
+	if n, _ := w.state.Panics(); n != 1 || w.state.jobs[ids[0]].status != job.Faulty {
+		t.Errorf("%d panics, and the job is %s", n, w.state.jobs[ids[0]].status)
+	}
+	trigger(ids[1])
+	claim.Worker = "w"
+	if got := w.claim(claim).GetAnswers(); len(got) != 1 || got[0].GetGrant().GetJobId() != ids[1] {
+		t.Errorf("the neighbour's: %v", got)
+	}
+}
+
 // TestRefusedRow: the store refuses the content of one row among many; that job
 // is marked, and everything else of the batch is there.
 func TestRefusedRow(t *testing.T) {

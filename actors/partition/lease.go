@@ -100,7 +100,11 @@ func (s *State) claimed(e Claimed) {
 	for i, f := range flights {
 		answer := refusal("", belfryv1.Refusal_CODE_STATE, "", "the job %q cannot be read", f.job.id)
 		c := s.change(f.job)
-		s.guard(f.job.id, func() { answer = s.grant(c, f, e.Claim) })
+		s.guard(f.job.id, func() {
+			if f.phase == waiting { // else it was dropped, with all of its job, just now
+				answer = s.grant(c, f, e.Claim)
+			}
+		})
 		answer.At = s.now
 		c.answers = append(c.answers, answered{e.Ref, i, answer})
 		s.queue.lines.hurry(c.id)
@@ -117,8 +121,10 @@ func (s *State) takeUnclaimed(queue string, most int) []*flight {
 			break
 		}
 		for _, f := range taken {
+			if f.phase != waiting {
+				continue // dropped, with all of its job, just now
+			}
 			if rate := f.rateOf(); rate.Set() && f.job.past.pace.bucket.Tokens(rate, s.time()) <= 0 {
-				f.phase = waiting
 				s.guard(f.job.id, func() { s.putAside(f, rate) })
 				continue
 			}

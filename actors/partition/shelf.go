@@ -67,7 +67,8 @@ func (s *shelves) put(f *flight) {
 	}
 }
 
-// take takes at most max flights of a queue, one of each job in turn.
+// take takes at most max flights of a queue, one of each job in turn. Whatever
+// becomes of them, they are on no shelf any more.
 func (s *shelves) take(queue string, max int) []*flight {
 	sh := s.of[queue]
 	if sh == nil {
@@ -78,7 +79,9 @@ func (s *shelves) take(queue string, max int) []*flight {
 		st := sh.turns[0]
 		sh.turns = sh.turns[1:]
 		if len(st.flights) > 0 {
-			out = append(out, st.flights[0])
+			f := st.flights[0]
+			f.phase = waiting
+			out = append(out, f)
 			st.flights = st.flights[1:]
 			sh.n--
 		}
