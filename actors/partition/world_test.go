@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -88,6 +89,7 @@ type model struct {
 	fence   persistence.Fence
 	rows    map[[2]string]persistence.Row
 	history []persistence.HistoryRow
+	outs    map[[2]string][]byte // every outcome for dependents that was ever stored, by job id and item
 	commits int
 }
 
@@ -97,7 +99,7 @@ func newWorld(t testing.TB) *world { return newWorldOf(t, job.PartitionOf("a", 1
 
 func newWorldOf(t testing.TB, partition int32) *world {
 	w := &world{t: t, now: origin, running: map[string]*job1{}, answers: map[Ref]proto.Message{}}
-	w.store.rows = map[[2]string]persistence.Row{}
+	w.store.rows, w.store.outs = map[[2]string]persistence.Row{}, map[[2]string][]byte{}
 	w.cfg = DefaultConfig()
 	w.cfg.Partitions, w.cfg.Node = 16, "n1"
 	w.cfg.Partition = partition
@@ -183,6 +185,7 @@ func (w *world) carry(e Effect) {
 	case Reply:
 		w.answers[e.To] = e.Answer
 	case Tell:
+		w.stored(e.Command.GetNotify())
 		if w.tell != nil {
 			w.tell(e.Command)
 		}
@@ -304,6 +307,9 @@ func (m *model) apply(b persistence.Batch) {
 			}
 		}
 		m.rows[k] = r
+		if strings.HasPrefix(r.Item, "out/") {
+			m.outs[k] = r.State
+		}
 	}
 	m.history = append(m.history, b.History...)
 }
@@ -438,6 +444,15 @@ func lineOf(t testing.TB, h persistence.HistoryRow) int32 {
 		return 1
 	}
 	return h.Attempt
+}
+
+// stored: what a dependent is told is in the store.
+func (w *world) stored(n *belfryv1.Notify) {
+	for _, o := range n.GetOutcomes() {
+		if !bytes.Equal(w.store.outs[[2]string{n.GetUpstream(), persistence.OutcomeItem(o.GetN())}], encode(o)) {
+			w.t.Fatalf("a dependent of %s is told outcome %d, and it is not stored: %v", n.GetUpstream(), o.GetN(), o)
+		}
+	}
 }
 
 // ask sends a command and returns its answer, nil when there is none yet.
