@@ -29,14 +29,15 @@ func TestLinkScripts(t *testing.T) {
 
 type linkScript struct {
 	*network
-	called []string
+	called []string // since the last advance began
+	all    []string
 	fails  map[string]int // how many of a job's next attempts fail
 	hangs  string
 }
 
 func (s *linkScript) outcome(x *belfryv1.Delivery) *belfryv1.Result {
 	id := x.GetJobId()
-	s.called = append(s.called, id)
+	s.called, s.all = append(s.called, id), append(s.all, id)
 	switch {
 	case s.hangs == id:
 		return nil
@@ -100,6 +101,17 @@ func (s *linkScript) run(t *testing.T, d *datadriven.TestData) string {
 		w.finish(&belfryv1.Delivery{ExecutionId: w.dead(id)[0], JobId: id, Attempt: 1}, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED}, w.state.life)
 		w.step(Tick{})
 		return fmt.Sprintf("%d dead letters", len(w.dead(id)))
+	case "replay": // the first dead letter
+		w := s.of(id)
+		c := &belfryv1.Command{JobId: id, Action: &belfryv1.Command_Replay{Replay: &belfryv1.ReplayDead{ExecutionId: append(w.dead(id), "none")[0]}}}
+		w.readDead(c)
+		return shortAnswer(s.ask(c, time.Minute))
+	case "calls": // of the targets of jobs, so far
+		n := map[string]int{}
+		for _, x := range s.all {
+			n[x]++
+		}
+		return strings.Trim(strings.TrimPrefix(fmt.Sprint(n), "map"), "[]")
 	case "hangs":
 		s.hangs = id
 		return ""

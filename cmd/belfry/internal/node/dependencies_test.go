@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,6 +44,12 @@ func (b *bench) followJob(id string, upstreams ...string) map[string]any {
 // ended, newest first.
 func (b *bench) runs(id string, n int) []string {
 	b.t.Helper()
+	return b.runsUntil(id, func(ended []string) bool { return len(ended) >= n })
+}
+
+// runsUntil waits for a history of a job as runs shows it.
+func (b *bench) runsUntil(id string, good func(ended []string) bool) []string {
+	b.t.Helper()
 	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
 	defer tick.Stop()
 	for {
@@ -56,13 +63,13 @@ func (b *bench) runs(id string, n int) []string {
 				out = append(out, strings.TrimSuffix(e.Status+": "+e.Reason, ": "))
 			}
 		}
-		if len(out) >= n {
+		if good(out) {
 			return out
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			b.t.Fatalf("%s has %d executions, not %d: %+v", id, len(out), n, list)
+			b.t.Fatalf("%s does not come to it: %+v", id, list)
 		}
 	}
 }
@@ -121,6 +128,50 @@ func TestADiamond(t *testing.T) {
 	}
 	if got, want := b.text("/v1/jobs/clean/graph?format=mermaid"), "j0 --> j2"; !strings.Contains(got, want) || !strings.HasPrefix(got, "graph LR\n") {
 		t.Errorf("the graph is %s", got)
+	}
+}
+
+// TestReplayOfAStep: the replay of a dead letter in the middle runs it and what
+// waits for it, once, and not what it follows (C151, C152).
+func TestReplayOfAStep(t *testing.T) {
+	b := setup(t)
+	var mu sync.Mutex
+	called := map[string]int{}
+	b.reply = func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		id := r.URL.Path[1:]
+		if called[id]++; id == "clean" && called[id] == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}
+	b.start()
+	defer b.stop()
+	b.follow("extract", 201)
+	b.follow("clean", 201, "extract")
+	b.follow("load", 201, "clean")
+	b.follow("report", 201, "load")
+	b.call("POST", "/v1/jobs/extract/trigger", nil, nil, http.StatusAccepted)
+	if got := b.runs("report", 1); got[0] != "skipped: upstream clean" {
+		t.Fatalf("report: %v", got)
+	}
+	var dead []struct {
+		ExecutionID string `json:"execution_id"`
+		JobID       string `json:"job_id"`
+	}
+	b.call("GET", "/v1/dead-letters", nil, &dead, http.StatusOK)
+	if len(dead) != 1 || dead[0].JobID != "clean" {
+		t.Fatalf("dead letters: %+v", dead)
+	}
+	replay := "/v1/executions/" + dead[0].ExecutionID + "/retry"
+	b.call("POST", replay, nil, nil, http.StatusAccepted)
+	b.runsUntil("report", func(ended []string) bool { return slices.Equal(ended, []string{"succeeded"}) })
+	b.call("POST", replay, nil, nil, http.StatusNotFound)
+	b.call("GET", "/v1/dead-letters", nil, &dead, http.StatusOK)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := map[string]int{"extract": 1, "clean": 2, "load": 1, "report": 1}; !maps.Equal(called, want) || len(dead) != 0 {
+		t.Errorf("called were %v, want %v; dead letters %+v", called, want, dead)
 	}
 }
 
