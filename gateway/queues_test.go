@@ -67,6 +67,8 @@ func TestQueueTargets(t *testing.T) {
 	}
 	b.do("POST", "/v1/jobs", `{"schedule_expr":"@daily","target":{"queue":"emails"},"timeout":"24h"}`).want(http.StatusCreated)
 	b.do("POST", "/v1/jobs", `{"schedule_expr":"@daily","target":{"queue":"emails"},"timeout":"25h"}`).refused("body.timeout")
+	b.do("POST", "/v1/jobs", `{"schedule_expr":"@daily","target":{"queue":"emails"},"on_open_circuit":"wait"}`).want(http.StatusCreated)
+	b.do("POST", "/v1/jobs", `{"schedule_expr":"@daily","target":{"queue":"emails"},"on_open_circuit":"fail"}`).refused("body.on_open_circuit")
 }
 
 func longText(n int) string { return strings.Repeat("x", n) }

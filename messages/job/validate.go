@@ -63,6 +63,9 @@ func (s Spec) ValidateCompiled(p AddressPolicy, schedule error) error {
 	v.catchUp(s.CatchUp)
 	v.count("max_outstanding", s.MaxOutstanding, MaxOutstandingCap)
 	v.limits(s.RateLimit, s.OnOpenCircuit)
+	if s.Target.Queue != nil && s.OnOpenCircuit == OpenCircuitFail {
+		v.refuse("on_open_circuit", "a queue has no circuit, since its workers come for what waits: leave it out, and let retry.max_elapsed say how long an execution waits for one")
+	}
 	v.dependsOn(s.DependsOn)
 	if s.MaxRuns < 0 || s.MaxRuns > MaxRuns {
 		v.refuse("max_runs", "%d is not from 0 (without end) to %d", s.MaxRuns, MaxRuns)

@@ -103,6 +103,11 @@ func TestOneWrongField(t *testing.T) {
 		{"catch_up.grace", func(s *Spec) { s.CatchUp.Grace = math.MaxInt64 }},
 		{"max_outstanding", func(s *Spec) { s.MaxOutstanding = 101 }},
 		{"max_outstanding", func(s *Spec) { s.MaxOutstanding = -1 }},
+		{"on_open_circuit", func(s *Spec) { s.OnOpenCircuit = "explode" }},
+		{"on_open_circuit", func(s *Spec) {
+			s.Target = Target{Queue: &QueueTarget{Name: "emails"}, KeyLifetime: DefaultKeyLifetime}
+			s.OnOpenCircuit = OpenCircuitFail
+		}},
 		{"overlap", func(s *Spec) { s.Overlap = "forbid" }},
 		{"overlap_queue", func(s *Spec) { s.OverlapQueue = MaxOverlapQueue + 1 }},
 		{"overlap_queue", func(s *Spec) { s.OverlapQueue = -1 }},
