@@ -318,9 +318,9 @@ func (s *State) flightDue(f *flight) {
 	case f.phase == waiting || f.phase == sent:
 		s.becomeReady(f)
 	case f.phase == queued || f.phase == unclaimed || f.phase == keptOut:
-		s.guard(f.job.id, func() { s.expire(f) })
+		s.expire(f)
 	case f.phase == leased:
-		s.guard(f.job.id, func() { s.expireLease(f) })
+		s.expireLease(f)
 	}
 }
 

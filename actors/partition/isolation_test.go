@@ -125,6 +125,28 @@ func TestPanicOverOneJob(t *testing.T) {
 	}
 }
 
+// TestPanicOverADueExecution: it marks its job, and the neighbour's that is due at
+// the same instant runs.
+func TestPanicOverADueExecution(t *testing.T) {
+	w := newWorld(t)
+	w.fate.outcome = func(*belfryv1.Delivery) *belfryv1.Result { return nil }
+	ids := w.inPartition(2)
+	w.register(ids[0], "* * * * *", func(s *job.Spec) { s.Overlap = job.OverlapSkip })
+	w.register(ids[1], "* * * * *")
+	w.ask(&belfryv1.Command{JobId: ids[0], Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}})
+	w.advance(59*time.Second + 900*time.Millisecond) // both slots are armed
+	w.unchecked = true
+	w.state.jobs[ids[0]].flights()[0].lastError = "\xff" // whoever writes the row panics
+	w.advance(200 * time.Millisecond)
+	w.check(Tick{})
+	if n, _ := w.state.Panics(); n != 1 || w.state.jobs[ids[0]].status != job.Faulty {
+		t.Errorf("%d panics, and the job is %s", n, w.state.jobs[ids[0]].status)
+	}
+	if n := len(w.deliveries); n != 2 { // what was triggered, and the neighbour's
+		t.Errorf("%d deliveries", n)
+	}
+}
+
 // TestPanicOverAGrant: of a job of which all that waited is being granted, none
 // is; its neighbour's is, and the partition goes on.
 func TestPanicOverAGrant(t *testing.T) {

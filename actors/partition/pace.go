@@ -114,8 +114,10 @@ func (s *State) failWaiting(l *lane) {
 		}
 	}
 	for _, f := range failing {
-		s.unqueue(f)
-		s.failUnsent(f, open.text(l.host, s.now))
+		if f.phase == queued { // else it was dropped, with all of its job, just now
+			s.unqueue(f)
+			s.failUnsent(f, open.text(l.host, s.now))
+		}
 	}
 }
 

@@ -351,7 +351,7 @@ type timed struct {
 func (s *State) fire(t timed) {
 	switch {
 	case t.flight != nil:
-		s.flightDue(t.flight)
+		s.guard(t.flight.job.id, func() { s.flightDue(t.flight) })
 	case t.job != nil:
 		s.jobDue(t.job)
 	case t.errand != nil:
