@@ -21,6 +21,7 @@ import (
 //
 // BELFRY_SIM_SEEDS sets how many are played, BELFRY_SIM_SEED replays one.
 func TestEdges(t *testing.T) {
+	t.Parallel()
 	first, n := uint64(1), uint64(150)
 	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEEDS"), 10, 64); err == nil {
 		n = v

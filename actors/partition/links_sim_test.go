@@ -26,6 +26,7 @@ import (
 //
 // BELFRY_SIM_SEEDS sets how many are played, BELFRY_SIM_SEED replays one.
 func TestDependencies(t *testing.T) {
+	t.Parallel()
 	first, n := uint64(1), uint64(150)
 	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEEDS"), 10, 64); err == nil {
 		n = v
