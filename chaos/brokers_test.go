@@ -54,9 +54,9 @@ func TestBrokersKilled(t *testing.T) {
 			id := b.kind + "-0"
 			count := len(published(t, node, id))
 			b.kill()
-			await(t, func() bool { return waits(t, node, id) })
+			eventually(t, id+" waits for its broker", func() bool { return waits(t, node, id) })
 			b.start()
-			await(t, func() bool { return len(published(t, node, id)) > count+2 })
+			eventually(t, id+" is published again", func() bool { return len(published(t, node, id)) > count+2 })
 		}
 	}
 	for _, id := range jobs {
@@ -67,7 +67,7 @@ func TestBrokersKilled(t *testing.T) {
 	stored := map[string]map[string]int{"nats": inStream(t, brokers[0].url()), "kafka": inTopic(t, brokers[1].url())}
 	for _, id := range jobs {
 		kind, _, _ := strings.Cut(id, "-")
-		await(t, func() bool { return !waits(t, node, id) })
+		eventually(t, id+" waits no more", func() bool { return !waits(t, node, id) })
 		executions := published(t, node, id)
 		if len(executions) == 0 {
 			t.Errorf("%s has published nothing", id)
@@ -137,20 +137,6 @@ func waits(t *testing.T, node *Process, id string) bool {
 	return false
 }
 
-// await polls for something that the API shows.
-func await(t *testing.T, what func() bool) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(2 * time.Minute); !what(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatal("it has not come within two minutes")
-		}
-	}
-}
-
 // brokerProcess is a broker in a process of its own: this test, started again.
 type brokerProcess struct {
 	t    *testing.T
@@ -185,7 +171,7 @@ func (b *brokerProcess) start() {
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	await(b.t, func() bool {
+	eventually(b.t, b.kind+" listens", func() bool {
 		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", b.port))
 		if err == nil {
 			_ = conn.Close()

@@ -2,9 +2,7 @@ package partition
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -22,22 +20,16 @@ import (
 // BELFRY_SIM_SEEDS sets how many are played, BELFRY_SIM_SEED replays one.
 func TestEdges(t *testing.T) {
 	t.Parallel()
-	first, n := uint64(1), uint64(150)
-	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEEDS"), 10, 64); err == nil {
-		n = v
-	}
-	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEED"), 10, 64); err == nil {
-		first, n = v, 1
-	}
 	edges, refused := 0, 0
-	for seed := first; seed < first+n; seed++ {
-		s := &edgeSim{network: newNetwork(t, seed, "a", "b", "c", "d", "e")}
-		s.say("seed=%d", seed)
+	seeds := lives(t)
+	for _, life := range seeds {
+		s := &edgeSim{network: newNetwork(t, life.seed, "a", "b", "c", "d", "e")}
+		s.say("seed=%d", life.seed)
 		edges += s.play()
 		refused += s.refused
 	}
 	t.Logf("%d edges, %d refusals", edges, refused)
-	if n >= 100 && (edges == 0 || refused == 0) {
+	if len(seeds) >= 100 && (edges == 0 || refused == 0) {
 		t.Error("the simulation does not reach what it is for")
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,22 +25,16 @@ import (
 // BELFRY_SIM_SEEDS sets how many are played, BELFRY_SIM_SEED replays one.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
-	first, n := uint64(1), uint64(150)
-	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEEDS"), 10, 64); err == nil {
-		n = v
-	}
-	if v, err := strconv.ParseUint(os.Getenv("BELFRY_SIM_SEED"), 10, 64); err == nil {
-		first, n = v, 1
-	}
 	var total netStats
-	for seed := first; seed < first+n; seed++ {
-		total.add(newNetSim(t, seed).play())
+	seeds := lives(t)
+	for _, life := range seeds {
+		total.add(newNetSim(t, life.seed).play())
 		if t.Failed() {
 			return
 		}
 	}
 	t.Logf("%+v", total)
-	if n >= 100 && (total.Ran == 0 || total.Skipped == 0 || total.Lost == 0 || total.Crashes == 0) {
+	if len(seeds) >= 100 && (total.Ran == 0 || total.Skipped == 0 || total.Lost == 0 || total.Crashes == 0) {
 		t.Error("the simulation does not reach what it is for")
 	}
 }

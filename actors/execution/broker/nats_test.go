@@ -64,14 +64,10 @@ func setOf(t *testing.T, c Config) *Set {
 	return s
 }
 
-func natsURL(s *server.Server) string {
-	return strings.Replace(s.ClientURL(), "nats://0.0.0.0", "nats://127.0.0.1", 1)
-}
-
 func TestNATSStoresAMessageOnce(t *testing.T) {
 	s := startNATS(t)
 	orders := stream(t, s)
-	set := setOf(t, Config{URL: natsURL(s)})
+	set := setOf(t, Config{URL: s.ClientURL()})
 	m := &Message{To: "orders.due", ID: "job~1~x", Headers: [][2]string{{"Belfry-Attempt", "1"}, {"ce-id", "job~1~x"}}, Payload: []byte(`{"a":1}`)}
 	for _, want := range []string{"stream ORDERS, sequence 1", "stream ORDERS, sequence 1, stored before"} {
 		if got, err := set.Publish(t.Context(), NATS, "main", m, always); err != nil || got != want {
@@ -88,7 +84,7 @@ func TestNATSStoresAMessageOnce(t *testing.T) {
 func TestNATSRefusals(t *testing.T) {
 	s := startNATS(t, func(o *server.Options) { o.MaxPayload = 1 << 10 })
 	stream(t, s)
-	set := setOf(t, Config{URL: natsURL(s)})
+	set := setOf(t, Config{URL: s.ClientURL()})
 	publish := func(to, id string, size int) error {
 		_, err := set.Publish(t.Context(), NATS, "main", &Message{To: to, ID: id, Payload: make([]byte, size)}, always)
 		return err
@@ -120,7 +116,7 @@ func TestNATSAway(t *testing.T) {
 	first := startNATS(t, func(o *server.Options) { o.StoreDir = dir })
 	stream(t, first)
 	port := first.Addr().(*net.TCPAddr).Port
-	set := setOf(t, Config{URL: natsURL(first)})
+	set := setOf(t, Config{URL: first.ClientURL()})
 	publish := func(id string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -158,10 +154,10 @@ func TestNATSLogin(t *testing.T) {
 		}
 	}
 	m := &Message{To: "orders.a", ID: "1"}
-	if _, err := setOf(t, Config{URL: natsURL(s), User: "belfry", PasswordFile: right}).Publish(t.Context(), NATS, "main", m, always); err != nil {
+	if _, err := setOf(t, Config{URL: s.ClientURL(), User: "belfry", PasswordFile: right}).Publish(t.Context(), NATS, "main", m, always); err != nil {
 		t.Error(err)
 	}
-	for _, c := range []Config{{URL: natsURL(s), User: "belfry", PasswordFile: wrong}, {URL: natsURL(s)}} {
+	for _, c := range []Config{{URL: s.ClientURL(), User: "belfry", PasswordFile: wrong}, {URL: s.ClientURL()}} {
 		if _, err := setOf(t, c).Publish(t.Context(), NATS, "main", m, always); !errors.Is(err, job.ErrNotSent) || strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -26,7 +26,7 @@ type Busy_Reason int32
 const (
 	Busy_REASON_UNSPECIFIED Busy_Reason = 0 // it has no slot, drains, or may send nothing
 	Busy_REASON_CONCURRENCY Busy_Reason = 1 // as many calls to the host run as may
-	Busy_REASON_RATE        Busy_Reason = 2 // as many were begun as may for now, or the host asked for a pause
+	Busy_REASON_RATE        Busy_Reason = 2 // as many were begun as its rate allows, or the host asked for a pause
 	Busy_REASON_CIRCUIT     Busy_Reason = 3 // the host's circuit is open, or half-open and being tried
 	Busy_REASON_RECOVERING  Busy_Reason = 4 // the host's circuit has closed, and calls begin slowly
 )
