@@ -39,15 +39,8 @@ func TestBrokersKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	makeStream(t, brokers[0].url())
-	node := &Process{DataDir: t.TempDir(), Listen: freeAddr(t), Args: []string{"--partitions", "16", "--brokers-file", file}}
-	var err error
-	if node.Bin, err = Built(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(node.Kill)
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
+	node := &Process{DataDir: t.TempDir(), Args: []string{"--partitions", "16", "--brokers-file", file}}
+	start(t, node)
 	jobs := publishers(t, node)
 	for range envInt(t, "BELFRY_CHAOS_KILLS", 2) {
 		for _, b := range brokers {
@@ -141,38 +134,36 @@ func waits(t *testing.T, node *Process, id string) bool {
 type brokerProcess struct {
 	t    *testing.T
 	kind string
-	port int
+	addr string
 	dir  string
 	cmd  *exec.Cmd
 }
 
 const (
 	brokerKind = "BELFRY_CHAOS_BROKER" // makes a process of this test a broker
-	brokerPort = "BELFRY_CHAOS_BROKER_PORT"
+	brokerAddr = "BELFRY_CHAOS_BROKER_ADDR"
 	brokerDir  = "BELFRY_CHAOS_BROKER_DIR"
 )
 
 func newBroker(t *testing.T, kind string) *brokerProcess {
-	_, port, _ := net.SplitHostPort(freeAddr(t))
-	number, _ := strconv.Atoi(port)
-	b := &brokerProcess{t: t, kind: kind, port: number, dir: t.TempDir()}
+	b := &brokerProcess{t: t, kind: kind, addr: net.JoinHostPort(newHost(t), apiPort), dir: t.TempDir()}
 	t.Cleanup(b.kill)
 	return b
 }
 
-func (b *brokerProcess) url() string { return fmt.Sprintf("%s://127.0.0.1:%d", b.kind, b.port) }
+func (b *brokerProcess) url() string { return b.kind + "://" + b.addr }
 
 // start returns when the broker listens.
 func (b *brokerProcess) start() {
 	b.t.Helper()
 	b.cmd = exec.Command(os.Args[0], "-test.run=^$")
-	b.cmd.Env = append(os.Environ(), brokerKind+"="+b.kind, brokerPort+"="+strconv.Itoa(b.port), brokerDir+"="+b.dir)
+	b.cmd.Env = append(os.Environ(), brokerKind+"="+b.kind, brokerAddr+"="+b.addr, brokerDir+"="+b.dir)
 	b.cmd.SysProcAttr = childAttributes()
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
 	eventually(b.t, b.kind+" listens", func() bool {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", b.port))
+		conn, err := net.Dial("tcp", b.addr)
 		if err == nil {
 			_ = conn.Close()
 		}
@@ -190,16 +181,21 @@ func (b *brokerProcess) kill() {
 
 // serveBroker is what a process does that TestMain finds to be a broker.
 func serveBroker(kind string) error {
-	port, err := strconv.Atoi(os.Getenv(brokerPort))
+	addr, dir := os.Getenv(brokerAddr), os.Getenv(brokerDir)
+	listen := func(string, string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
 		return err
 	}
-	dir := os.Getenv(brokerDir)
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
 	if kind == "kafka" {
-		_, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.SeedTopics(1, "orders"), kfake.DataDir(dir), kfake.SyncWrites())
+		_, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(listen), kfake.SeedTopics(1, "orders"), kfake.DataDir(dir), kfake.SyncWrites())
 	} else {
 		var s *natsserver.Server
-		if s, err = natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true}); err == nil {
+		if s, err = natsserver.NewServer(&natsserver.Options{Host: host, Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true}); err == nil {
 			go s.Start()
 		}
 	}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -9,17 +10,19 @@ import (
 )
 
 // onDatabase is a node whose jobs are in a keyspace of their own.
-func onDatabase(db *cassandra.Cluster, keyspace string) *Process {
-	return &Process{Args: []string{
-		"--store", "cql", "--cql-hosts", strings.Join(db.Hosts(), ","), "--cql-local-dc", db.LocalDC(),
-		"--cql-keyspace", keyspace, "--partitions", "16",
-	}}
+func onDatabase(t *testing.T, db *cassandra.Cluster, keyspace string) *Process {
+	t.Helper()
+	host := newHost(t)
+	return &Process{
+		Listen: net.JoinHostPort(host, apiPort),
+		Args:   append(OnDatabase(db, keyspace), "--cluster-listen", net.JoinHostPort(host, gossipPort)),
+	}
 }
 
 // TestOwnerKilledOnDatabase: as TestOwnerKilled, with the jobs in Cassandra.
 func TestOwnerKilledOnDatabase(t *testing.T) {
 	t.Parallel()
-	node := onDatabase(cassandra.Start(t, 1), "owner_killed")
+	node := onDatabase(t, cassandra.Start(t, 1), "owner_killed")
 	underLoad(t, node, 100, envInt(t, "BELFRY_CHAOS_KILLS", 5), func() {
 		node.Kill()
 		if err := node.Start(); err != nil {
@@ -35,7 +38,7 @@ func TestOwnerKilledOnDatabase(t *testing.T) {
 // database nodes that start take all of a small machine.
 func TestDatabaseNodeKilled(t *testing.T) {
 	db := cassandra.Start(t, 3)
-	node := onDatabase(db, "database_node_killed")
+	node := onDatabase(t, db, "database_node_killed")
 	n := 0
 	underLoad(t, node, 30, envInt(t, "BELFRY_CHAOS_DATABASE_KILLS", 2), func() {
 		db.Kill(n % 3)
@@ -49,7 +52,7 @@ func TestDatabaseNodeKilled(t *testing.T) {
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	db := cassandra.Own(t, 1)
-	node := onDatabase(db, "database_away")
+	node := onDatabase(t, db, "database_away")
 	underLoad(t, node, 20, 1, func() {
 		db.Pause(0)
 		refused := false

@@ -169,16 +169,8 @@ func (d *diamonds) order(first map[string]time.Time) {
 // BELFRY_CHAOS_KILLS sets how often (5).
 func TestDependenciesKilled(t *testing.T) {
 	t.Parallel()
-	bin, err := Built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := &Process{Bin: bin, Listen: freeAddr(t), DataDir: t.TempDir(), Args: []string{"--partitions", "16"}}
-	t.Cleanup(node.Kill)
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
-	d := newDiamonds(newLoad(t, node), 20)
+	node, l := alone(t, &Process{DataDir: t.TempDir(), Args: []string{"--partitions", "16"}})
+	d := newDiamonds(l, 20)
 	since := time.Now()
 	for range envInt(t, "BELFRY_CHAOS_KILLS", 5) {
 		d.anywhere()

@@ -10,6 +10,7 @@
 //	process.go  a node as a process: start, kill, pause, wait until it is ready
 //	nodes.go    a cluster of them on one database, each at an address of its own
 //	client.go   the API as the harness uses it
+//	loopback.go addresses that nobody else uses, for all that is started
 //	check/      the rules, each with its number (C1, C2, …); what is excused
 //	netns_*.go  a network whose hosts can be cut off from each other; Linux, as root
 //

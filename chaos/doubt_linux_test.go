@@ -44,8 +44,8 @@ func TestAnswersLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	node := onDatabase(db, "answers_lost")
-	node.Listen, node.Spawn = freeAddr(t), host.Do
+	node := onDatabase(t, db, "answers_lost")
+	node.Spawn = host.Do
 	node.Args = append(node.Args, "--allow-targets", "10.200.0.0/16")
 	if err := host.Expose(node.Listen); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
@@ -182,9 +183,17 @@ func (h *Host) Have(ip net.IP) error {
 	)
 }
 
-// Expose makes a port of the host's own 127.0.0.1 reachable at the same one of
-// this machine, past every cut: that is how the test sees a node that is cut off.
+// Expose gives the host a loopback address of its own, and makes its port
+// reachable at the same one of this machine, past every cut: that is how the test
+// sees a node that is cut off.
 func (h *Host) Expose(addr string) error {
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return err
+	}
+	if err := h.space.up("lo", at.Addr().AsSlice(), 32); err != nil {
+		return err
+	}
 	return h.network.relays.start(func() (net.Listener, error) { return net.Listen("tcp", addr) }, h.dial(addr))
 }
 

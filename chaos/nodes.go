@@ -26,13 +26,6 @@ const TTL = 3 * time.Second
 // RecoveryBound is how long after a fault has ended everything is as before.
 const RecoveryBound = 2*TTL + 2*time.Second
 
-// Ports of every node of a cluster; what differs is the address.
-const (
-	apiPort    = "8380"
-	gossipPort = "7946"
-	actorPort  = "7947"
-)
-
 // Node is a process of a cluster. Its name outlives it; its address may change.
 type Node struct {
 	Process
@@ -54,9 +47,7 @@ type Nodes struct {
 	// Reached narrows the nodes that requests of the test go to; nil: all.
 	Reached func(*Node) bool
 
-	network string
-	claim   net.Listener
-	hosts   int // addresses given out
+	network *loopback
 
 	mu        sync.Mutex
 	takeovers []Takeover // as the logs have them, at the time when the line was written
@@ -80,29 +71,12 @@ func NewNodes(t testing.TB, db *cassandra.Cluster, count int) *Nodes {
 		t.Fatal(err)
 	}
 	keyspace := "c" + strings.ToLower(rand.Text()[:12])
-	c := &Nodes{T: t, Bin: bin, Database: OnDatabase(db, keyspace)}
-	if err := c.claimNetwork(); err != nil {
-		t.Fatal(err)
-	}
+	c := &Nodes{T: t, Bin: bin, Database: OnDatabase(db, keyspace), network: newLoopback(t)}
 	t.Cleanup(c.end)
 	for range count {
 		c.Add("")
 	}
 	return c
-}
-
-// claimNetwork takes the first free network from the process's own place on:
-// nobody else has its addresses as long as the claim is open.
-func (c *Nodes) claimNetwork() (err error) {
-	const networks = 200 * 256
-	for try := range networks {
-		n := (os.Getpid() + try) % networks
-		c.network = fmt.Sprintf("127.%d.%d", 1+n/256, n%256)
-		if c.claim, err = net.Listen("tcp", net.JoinHostPort(c.network+".254", gossipPort)); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("no free loopback addresses for a cluster: %w", err)
 }
 
 // Add makes one more node, with roles; "": all of them. It does not run yet.
@@ -116,8 +90,7 @@ func (c *Nodes) Add(roles string, extra ...string) *Node {
 
 // Readdress gives a node that does not run another address.
 func (c *Nodes) Readdress(n *Node) {
-	c.hosts++
-	n.Host = c.network + "." + strconv.Itoa(c.hosts)
+	n.Host = c.network.host()
 	n.Listen = net.JoinHostPort(n.Host, apiPort)
 }
 
@@ -131,7 +104,6 @@ func (c *Nodes) end() {
 	for _, n := range c.All {
 		n.Kill()
 	}
-	_ = c.claim.Close()
 }
 
 func lastLines(text string, n int) string {

@@ -67,19 +67,25 @@ func underLoad(t *testing.T, node *Process, jobs, faults int, fault func()) {
 // alone starts a node that has no others, and prepares a load on it.
 func alone(t *testing.T, node *Process) (*Process, *load) {
 	t.Helper()
-	bin, err := Built()
-	if err != nil {
+	start(t, node)
+	return node, newLoad(t, node)
+}
+
+// start starts a node, at an address of its own where none is given. It ends with
+// the test.
+func start(t *testing.T, node *Process) {
+	t.Helper()
+	var err error
+	if node.Bin, err = Built(); err != nil {
 		t.Fatal(err)
 	}
-	node.Bin = bin
 	if node.Listen == "" {
-		node.Listen = freeAddr(t)
+		node.Listen = net.JoinHostPort(newHost(t), apiPort)
 	}
 	t.Cleanup(node.Kill)
 	if err := node.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return node, newLoad(t, node)
 }
 
 // eventually polls until something is so.
@@ -92,16 +98,6 @@ func eventually(t *testing.T, what string, so func() bool) {
 			t.Fatalf("after a minute it is not so that %s", what)
 		}
 	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func envInt(t *testing.T, name string, def int) int {

@@ -17,26 +17,16 @@ import (
 // node is a process of its own, killed and started again in the middle.
 func TestServiceInTheCluster(t *testing.T) {
 	t.Parallel()
-	bin, err := Built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	gossip := freeAddr(t)
-	node := &Process{Bin: bin, Listen: freeAddr(t), DataDir: t.TempDir(), Args: []string{
-		"--partitions", "16", "--node-name", "n1", "--cluster-listen", gossip, "--actor-listen", freeAddr(t), "--cluster-name", "service-test",
+	host := newHost(t)
+	gossip := net.JoinHostPort(host, gossipPort)
+	node := &Process{DataDir: t.TempDir(), Args: []string{
+		"--partitions", "16", "--node-name", "n1", "--cluster-listen", gossip, "--cluster-name", "service-test",
 	}}
-	t.Cleanup(node.Kill)
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
+	start(t, node)
 
 	got := make(chan cluster.Execution, 1000)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	host, _, err := net.SplitHostPort(gossip)
-	if err != nil {
-		t.Fatal(err)
-	}
 	service, err := cluster.Connect(ctx, cluster.ClientConfig{
 		Name: "shop", Cluster: "service-test", Join: []string{gossip}, Listen: host + ":0", Gossip: host + ":0",
 		Kinds: cluster.Kinds{Handlers: map[string]cluster.Handler{

@@ -40,7 +40,6 @@ func newSplitNodes(t *testing.T, rate int) *splitNodes {
 	for _, n := range s.All {
 		h, err := network.Join(n.Name)
 		must(err)
-		n.Listen = freeAddr(t)
 		must(h.Expose(n.Listen))
 		n.Host, n.Spawn, n.Extra = h.IP.String(), h.Do, []string{"--cluster-insecure", "--allow-targets", "10.200.0.0/16"}
 		s.host[n] = h
