@@ -185,7 +185,10 @@ func (l *load) records() map[string][]Record {
 	<-time.After(quiet)
 	out := map[string][]Record{}
 	for _, j := range l.history.Jobs {
-		out[j.ID] = dropPaused(l.executions(j.ID))
+		out[j.ID] = l.executions(j.ID)
+		if len(j.Ops) == 1 {
+			out[j.ID] = dropPaused(out[j.ID])
+		}
 	}
 	return out
 }

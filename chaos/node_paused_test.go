@@ -35,7 +35,9 @@ func TestNodePaused(t *testing.T) {
 	}
 	l.seconds(2)
 	l.finishOn(c)
-	t.Logf("until another owner's first delivery: %s", check.Spread(l.history.Moves(Paused)))
+	moves := l.history.Moves(Paused)
+	t.Logf("until another owner's first delivery: %s", check.Spread(moves))
+	within(t, "failover of a paused node", moves, 1, TTL+2*time.Second)
 }
 
 // stop pauses a node anywhere in a second of work for so long. When that is

@@ -49,7 +49,7 @@ func TestOwnerKilled(t *testing.T) {
 
 // underLoad runs so many jobs a second on a node, lets a fault happen again and
 // again, and checks what was due against what came and what is recorded.
-func underLoad(t *testing.T, node *Process, jobs, faults int, fault func()) {
+func underLoad(t *testing.T, node *Process, jobs, faults int, fault func()) *load {
 	t.Helper()
 	_, l := alone(t, node)
 	l.add("tick", jobs, time.Second, l.ledger.URL)
@@ -62,6 +62,7 @@ func underLoad(t *testing.T, node *Process, jobs, faults int, fault func()) {
 	}
 	l.flow(2 * jobs)
 	l.finish()
+	return l
 }
 
 // alone starts a node that has no others, and prepares a load on it.

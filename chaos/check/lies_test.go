@@ -31,6 +31,9 @@ var lies = []lie{
 	{"C1", "a failure that the target did not see", editRecord("plain-2", func(x *Record) { x.Status = "failed" })},
 	{"C1", "a slot that is skipped for nothing", editRecord("plain-2", func(x *Record) { x.Status, x.Reason = "skipped", "backlog" })},
 	{"C1", "a slot that is missed though somebody could act", editRecord("plain-2", func(x *Record) { x.Status, x.Reason = "missed", "outage" })},
+	{"C1", "a slot that a much later delete is said to have cancelled", func(h *History, r *rand.Rand) bool {
+		return edit(h, idOf("edited", "1", at(6)), func(x *Record) { x.Status, x.Reason = "cancelled", "the job was deleted" })
+	}},
 	{"C1", "a skip without a reason", editWhere("edited", func(x Record) bool { return x.Status == "skipped" }, func(x *Record) { x.Reason = "" })},
 	{"C1", "a range that counts a slot too many", editWhere("edited", func(x Record) bool { return x.Range != nil }, func(x *Record) { x.Range = &Range{x.Range.First, x.Range.Last, x.Range.Count + 1} })},
 	{"C1", "a range that covers a slot that ran", editWhere("asleep-none-1-1s", func(x Record) bool { return x.Range != nil }, func(x *Record) {

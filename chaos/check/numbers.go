@@ -106,12 +106,14 @@ func Spread(d []time.Duration) string {
 	if len(d) == 0 {
 		return "none"
 	}
-	d = slices.Clone(d)
-	slices.Sort(d)
-	return fmt.Sprintf("p50 %s, p99 %s, p99.9 %s, max %s of %d", percentile(d, 0.5), percentile(d, 0.99), percentile(d, 0.999), percentile(d, 1), len(d))
+	return fmt.Sprintf("p50 %s, p99 %s, p99.9 %s, max %s of %d", Percentile(d, 0.5), Percentile(d, 0.99), Percentile(d, 0.999), Percentile(d, 1), len(d))
 }
 
-// percentile of sorted durations.
-func percentile(d []time.Duration, share float64) time.Duration {
+// Percentile is the duration that a share of some is at most; 0 of none.
+func Percentile(d []time.Duration, share float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	d = slices.Sorted(slices.Values(d))
 	return d[min(int(share*float64(len(d))), len(d)-1)].Round(time.Millisecond)
 }

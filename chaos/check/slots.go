@@ -26,6 +26,9 @@ type strip struct {
 	claims   []due
 }
 
+// sure: there is no doubt that the job had this slot when its time came.
+func (c claim) sure() bool { return c.ended != Update && (c.must || !c.fires) }
+
 // due is a schedule that holds in a strip, or may.
 type due struct {
 	Schedule
@@ -178,14 +181,17 @@ func (l *ledgerOf) take(r *Record) {
 		l.find("C1", l.job.ID, "%s is %s at %s, at which nothing is due", r.ExecutionID, r.Status, stamp(first))
 		return
 	}
-	n := 0
+	n, sure := 0, 0
 	for i := from; i < len(l.slots) && !l.slots[i].at.After(last); i++ {
 		l.records[i] = r
 		l.count[i]++
 		n++
+		if l.slots[i].sure() {
+			sure++
+		}
 		l.status(r, l.slots[i])
 	}
-	if r.Range != nil && last.Before(l.job.Until) && r.Range.Count != n {
+	if r.Range != nil && last.Before(l.job.Until) && (r.Range.Count < sure || r.Range.Count > n) {
 		l.find("C1", l.job.ID, "the range of %s to %s counts %d slots, and there are %d", stamp(first), stamp(last), r.Range.Count, n)
 	}
 	if n > 0 {
@@ -227,11 +233,11 @@ func (l *ledgerOf) status(r *Record, s slot) {
 	case "failed":
 		ok = s.fires && l.job.MayFail
 	case "missed":
-		ok = s.fires && l.job.CatchUp != nil
+		ok = s.fires && (l.job.CatchUp != nil || l.overtaken(s.at, Update))
 	case "skipped":
-		ok = s.ended == Pause || l.job.MaySkip || !s.must || l.job.Overlap != ""
+		ok = s.ended == Pause || l.job.MaySkip || !s.must || l.job.Overlap != "" || l.overtaken(s.at, Pause, Update)
 	case "cancelled":
-		ok = s.ended != "" || !s.must || l.job.Overlap == Replace
+		ok = s.ended != "" || !s.must || l.job.Overlap == Replace || l.overtaken(s.at, Delete, Update)
 	default:
 		ok = pending(r.Status)
 	}
@@ -245,6 +251,14 @@ func (l *ledgerOf) status(r *Record, s slot) {
 	case r.Reason == "" && (r.Status == "skipped" || r.Status == "missed" || r.Status == "cancelled"):
 		l.find("C1", l.job.ID, "slot %s is %s without a reason", stamp(s.at), r.Status)
 	}
+}
+
+// overtaken: before a slot had to be delivered, an operation ended it.
+func (l *ledgerOf) overtaken(slot time.Time, verbs ...Verb) bool {
+	by := l.deadline(slot)
+	return slices.ContainsFunc(l.job.Ops, func(o Op) bool {
+		return o.Outcome != Rejected && slices.Contains(verbs, o.Verb) && !o.Return.Before(slot) && o.Call.Before(by)
+	})
 }
 
 // excused: an owner that was out of reach may have sent what it had armed before
