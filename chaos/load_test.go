@@ -129,7 +129,9 @@ func (l *load) finish() {
 	l.t.Helper()
 	pausedAt := l.pause()
 	for i := range l.history.Jobs {
-		l.history.Jobs[i].Until = pausedAt
+		if j := &l.history.Jobs[i]; j.Until.IsZero() {
+			j.Until = pausedAt
+		}
 	}
 	l.judge()
 }
@@ -148,12 +150,15 @@ func (l *load) judge() {
 	l.report()
 }
 
-// pause pauses every job and returns when it began: up to there every slot is
-// due.
+// pause pauses every job that still runs and returns when it began: up to there
+// every slot is due.
 func (l *load) pause() time.Time {
 	l.t.Helper()
 	began := time.Now()
 	for _, j := range l.history.Jobs {
+		if !j.Until.IsZero() {
+			continue
+		}
 		if err := l.on.Post("/v1/jobs/"+j.ID+"/pause", map[string]any{"reason": "the end of the test"}, 200); err != nil {
 			l.t.Fatal(err)
 		}
