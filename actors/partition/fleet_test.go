@@ -52,6 +52,7 @@ type fleet struct {
 
 	receipts []*receipt
 	running  map[string][]*receipt // by execution
+	solitary map[string]bool       // executions that were sent as ones that run beside no other of their job
 	forsaken map[WorkerID]time.Time
 	doubled  map[resultKey]bool // attempts that were received twice
 	answers  map[Ref]*belfryv1.Answer
@@ -123,7 +124,7 @@ func (h *happenings) Pop() any {
 func newFleet(t testing.TB, seed uint64) *fleet {
 	f := &fleet{
 		t: t, r: seeded(seed), now: origin, cfg: DefaultConfig(),
-		running: map[string][]*receipt{}, forsaken: map[WorkerID]time.Time{}, doubled: map[resultKey]bool{}, answers: map[Ref]*belfryv1.Answer{}, lines: map[resultKey]bool{},
+		running: map[string][]*receipt{}, solitary: map[string]bool{}, forsaken: map[WorkerID]time.Time{}, doubled: map[resultKey]bool{}, answers: map[Ref]*belfryv1.Answer{}, lines: map[resultKey]bool{},
 	}
 	f.store.rows = map[[2]string]persistence.Row{}
 	f.cfg.Partitions = 16
@@ -360,12 +361,12 @@ func (f *fleet) lately(w *fleetWorker, began time.Time) bool {
 // the sender could have known (C12).
 func (f *fleet) alone(rc *receipt) {
 	mine := f.sentBy(rc)
-	if mine == nil || !solitary(mine.spec) || rc.stale {
+	if mine == nil || !f.solitary[rc.id] || rc.stale {
 		return
 	}
+	registration := registrationOf(rc.id)
 	for id, receipts := range f.running {
-		ref, _ := job.ParseExecutionID(id)
-		if id == rc.id || ref.JobID != mine.job.id || ref.Generation != mine.gen {
+		if id == rc.id || !f.solitary[id] || registrationOf(id) != registration {
 			continue
 		}
 		if slices.ContainsFunc(receipts, func(r *receipt) bool { return f.lately(r.w, r.at) }) {
@@ -376,11 +377,17 @@ func (f *fleet) alone(rc *receipt) {
 			if first.h.result != nil || !first.w.node.up || first.stale || ever && lost.Add(5*time.Second).After(first.at) || f.everDoubled(first) {
 				continue
 			}
-			if other := f.sentBy(first); other == nil || solitary(other.spec) {
-				f.fail("%s is begun, and %s still runs on %s since %s: the overlap is %s", rc.id, id, first.w.id, first.at.Format("15:04:05.000"), mine.spec.GetOverlap())
-			}
+			f.fail("%s is begun, and %s still runs on %s since %s: the overlap is %s", rc.id, id, first.w.id, first.at.Format("15:04:05.000"), mine.spec.GetOverlap())
 		}
 	}
+}
+
+// registrationOf is the part of an execution's id that names its job and
+// generation.
+func registrationOf(id string) string {
+	name, rest, _ := strings.Cut(id, "~")
+	generation, _, _ := strings.Cut(rest, "~")
+	return id[:len(name)+1+len(generation)]
 }
 
 // everDoubled: two workers had an attempt of it after a fault, and the success of
@@ -558,6 +565,9 @@ func (n *fleetNode) send(e Send) {
 	}
 	d := proto.Clone(e.Dispatch).(*belfryv1.Dispatch)
 	for _, x := range d.GetDeliveries() {
+		if sent := n.state.running[x.GetExecutionId()]; sent != nil {
+			f.solitary[sent.id] = solitary(sent.spec) && !sent.apart()
+		}
 		f.say("%s epoch %d sends %s attempt %d to %s (#%d)", n.name, d.GetEpoch(), x.GetExecutionId(), x.GetAttempt(), e.To, d.GetNumber())
 	}
 	n.toWorker(e.To, func(w *fleetWorker, _ int64) { w.dispatched(n, d) })
