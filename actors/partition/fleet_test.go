@@ -523,6 +523,9 @@ func (n *fleetNode) acknowledge(e Acknowledge) {
 		if f := n.state.running[r.GetExecutionId()]; f != nil && f.attempt == r.GetAttempt() && f.worker != nil && f.worker.ID != e.To {
 			continue // a failure of a worker that was lost: another one is at it
 		}
+		if n.f.endedElsewhere(r, e.To) {
+			continue // such a failure, and by now the other one has ended: its line is on the way
+		}
 		if !n.f.recorded(r) && !n.f.unasked(r) {
 			n.f.fail("%s acknowledges %s attempt %d, which is not recorded", n.name, r.GetExecutionId(), r.GetAttempt())
 		}
@@ -535,6 +538,22 @@ func (n *fleetNode) acknowledge(e Acknowledge) {
 func (f *fleet) unasked(r *belfryv1.DeliveryRef) bool {
 	sent := f.running[r.GetExecutionId()]
 	return len(sent) > 0 && !slices.ContainsFunc(sent, func(rc *receipt) bool { return !rc.stale })
+}
+
+// endedElsewhere tells that a worker's attempt has failed, and another worker has
+// had the same one, and has come to its end.
+func (f *fleet) endedElsewhere(r *belfryv1.DeliveryRef, to WorkerID) bool {
+	failed, ended := false, false
+	for _, rc := range f.running[r.GetExecutionId()] {
+		switch {
+		case rc.attempt != r.GetAttempt() || rc.h.result == nil:
+		case rc.w.id != to:
+			ended = true
+		default:
+			failed = rc.h.result.GetOutcome() != belfryv1.Result_OUTCOME_SUCCEEDED
+		}
+	}
+	return failed && ended
 }
 
 // recorded: what a worker may forget is in the store.

@@ -55,17 +55,18 @@ func (s *State) firstEpochs(sp *belfryv1.JobSpec) []int64 {
 // letIn tells that an execution was let in once: it may have been sent.
 func (f *flight) letIn() bool { return len(f.epochs) > 0 || f.attempt > 1 || f.retryAt != 0 }
 
-// holds tells that an execution has the place of its job: it was let in, and its
-// time has come.
-func (f *flight) holds(now int64) bool {
-	return f.letIn() && (solitary(f.spec) || f.due <= now || f.begun() || f.phase == queued || f.attempt > 1)
+// holds tells that an execution has the place of its job: it was let in, or where
+// it runs beside others, it has been begun. One of those that waits for a worker
+// holds up nobody: at its rate limit a job may always have one.
+func (f *flight) holds() bool {
+	return f.letIn() && (solitary(f.spec) || f.begun() || f.attempt > 1)
 }
 
 // holders are the executions of the same registration that have its place.
 func (s *State) holders(f *flight) []*flight {
 	var out []*flight
 	for _, o := range f.job.flights() {
-		if o != f && o.gen == f.gen && !o.apart() && o.holds(s.now) {
+		if o != f && o.gen == f.gen && !o.apart() && o.holds() {
 			out = append(out, o)
 		}
 	}
