@@ -18,8 +18,12 @@ import (
 // seed, for as long as it is given. What was done and what came of it is written
 // as a report, in Markdown and in JSON.
 //
+// The last node is paused as the others are, but neither killed nor asked to stop:
+// a process that ends shows no slope. It takes over what the others lose, and
+// what it has of memory, descriptors and goroutines does not grow.
+//
 //	BELFRY_SOAK_MINUTES    how long (0: two faults, one after the other)
-//	BELFRY_SOAK_DATABASES  how many database nodes (1)
+//	BELFRY_SOAK_DATABASES  how many database nodes (1); of three, one dies at times
 //	BELFRY_SOAK_RATE       executions a second (40)
 //	BELFRY_SOAK_REPORT     a directory for the report
 //	BELFRY_CHAOS_SEED      replays the faults
@@ -33,47 +37,88 @@ func TestSoak(t *testing.T) {
 	l.add("tick", envInt(t, "BELFRY_SOAK_RATE", 40), time.Second, l.ledger.URL)
 	l.seconds(2)
 	began := time.Now()
+	grown := watch(c.All[len(c.All)-1], began)
 	for n := 0; n < 2 || time.Since(began) < long; n++ {
 		next := began.Add(time.Duration(n+1) * time.Minute)
-		l.anyFault(c)
+		l.anyFault(c, db)
 		if long > 0 {
 			<-time.After(time.Until(next))
 		}
 	}
-	took := time.Since(began)
+	took, trends := time.Since(began), grown.end()
 	l.seconds(2)
 	l.finishOn(c)
+	grown.judge(t, trends)
 	if dir := os.Getenv("BELFRY_SOAK_REPORT"); dir != "" {
-		if err := l.soaked(took, len(db.Hosts())).write(dir); err != nil {
+		s := l.soaked(took, len(db.Hosts()))
+		s.Growth = trends
+		if err := s.write(dir); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// anyFault hits a random node in a random way, and waits until all is as before.
-func (l *load) anyFault(c *Nodes) {
+// anyFault does something random to a random node, and waits until all is as
+// before. Now and then all nodes die at once but the last.
+func (l *load) anyFault(c *Nodes, db *cassandra.Cluster) {
 	l.t.Helper()
-	n := c.All[l.random.IntN(len(c.All))]
-	switch l.random.IntN(4) {
-	case 0:
-		l.anywhere()
+	mortal := c.All[:len(c.All)-1]
+	kinds := []func(){
+		func() { l.killed(c, l.anyOf(mortal)) },
+		func() { l.stop(c, l.anyOf(c.All), time.Duration(100+l.random.IntN(900))*time.Millisecond) },
+		func() { l.stop(c, l.anyOf(c.All), 2*TTL+time.Duration(l.random.IntN(2000))*time.Millisecond) },
+		func() { l.restarted(c, l.anyOf(mortal)) },
+	}
+	if len(db.Hosts()) >= 3 && !db.External() {
+		kinds = append(kinds, func() { l.databaseKilled(db) })
+	}
+	if l.random.IntN(20) == 0 {
+		kinds = []func(){func() { l.killed(c, mortal...) }}
+	}
+	kinds[l.random.IntN(len(kinds))]()
+	l.recovered(c)
+}
+
+func (l *load) anyOf(nodes []*Node) *Node { return nodes[l.random.IntN(len(nodes))] }
+
+// killed kills nodes at once, and starts them when others have what they had.
+func (l *load) killed(c *Nodes, nodes ...*Node) {
+	l.t.Helper()
+	l.anywhere()
+	for _, n := range nodes {
 		over := l.hit(Killed, n)
 		n.Kill()
 		over()
-		c.WaitTaken(n, slow(l.t, RecoveryBound))
-		l.join(c, n)
-	case 1:
-		l.stop(c, n, time.Duration(100+l.random.IntN(900))*time.Millisecond)
-	case 2:
-		l.stop(c, n, 2*TTL+time.Duration(l.random.IntN(2000))*time.Millisecond)
-	case 3:
-		l.anywhere()
-		over := l.hit(Restarted, n)
-		c.Terminate(n)
-		c.Start(n)
-		over()
 	}
-	l.recovered(c)
+	for _, n := range nodes {
+		c.WaitTaken(n, slow(l.t, RecoveryBound))
+	}
+	l.join(c, nodes...)
+}
+
+// restarted asks a node to stop, and starts it again.
+func (l *load) restarted(c *Nodes, n *Node) {
+	l.t.Helper()
+	l.anywhere()
+	over := l.hit(Restarted, n)
+	c.Terminate(n)
+	c.Start(n)
+	over()
+}
+
+// databaseKilled kills a database node, has some seconds of work done without it,
+// and starts it again.
+func (l *load) databaseKilled(db *cassandra.Cluster) {
+	l.t.Helper()
+	l.anywhere()
+	h := &l.history
+	h.Faults = append(h.Faults, Fault{Kind: Shaken, At: time.Now()})
+	f := &h.Faults[len(h.Faults)-1]
+	i := l.random.IntN(len(db.Hosts()))
+	db.Kill(i)
+	l.seconds(1 + 5*l.random.Float64())
+	db.Restart(i)
+	f.End = time.Now()
 }
 
 // soak is a report.
@@ -90,6 +135,7 @@ type soak struct {
 	Lateness  string         `json:"lateness_outside_faults"`
 	Killed    string         `json:"failover_after_a_kill"`
 	Paused    string         `json:"failover_after_a_pause"`
+	Growth    []trend        `json:"growth_of_the_last_node"`
 	Findings  []string       `json:"findings"`
 }
 
@@ -138,6 +184,10 @@ func (s soak) markdown() string {
 		{"late outside faults", s.Lateness}, {"failover after a kill", s.Killed}, {"failover after a pause", s.Paused}, {"findings", len(s.Findings)},
 	} {
 		fmt.Fprintf(&b, "| %v | %v |\n", row[0], row[1])
+	}
+	b.WriteString("\nOf the last node, the medians of the thirds of its time:\n\n")
+	for _, t := range s.Growth {
+		fmt.Fprintf(&b, "- %s\n", t)
 	}
 	for _, f := range s.Findings {
 		fmt.Fprintf(&b, "\n    %s", f)

@@ -1,11 +1,8 @@
 package chaos
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -101,8 +98,8 @@ func (s *splitNodes) cutOff(victim *Node, last time.Duration, cut func(*Host) er
 	s.T.Helper()
 	s.fault(CutOff, victim, last, cut, func() {
 		s.Await("the node that is cut off has fenced itself", slow(s.load.t, 2*TTL), func() (any, bool) {
-			fenced, err := metric(victim, "belfry_self_fenced")
-			return []any{fenced, err}, fenced == 1
+			fenced, err := metrics(&victim.Process, "belfry_self_fenced")
+			return []any{fenced, err}, err == nil && fenced[0] == 1
 		})
 		s.Await("the others own everything", slow(s.load.t, RecoveryBound), func() (any, bool) {
 			left := s.OwnedBy(victim)
@@ -161,19 +158,4 @@ func TestSplits(t *testing.T) {
 	s.cutOff(s.All[2], long, func(h *Host) error { return n.Cut(h, append(s.peers(s.All[2]), s.database)...) })
 	s.load.seconds(2)
 	s.load.finishOn(s.Nodes)
-}
-
-// metric is the value of one that has no labels.
-func metric(n *Node, name string) (float64, error) {
-	resp, err := api.Get(n.URL() + "/metrics")
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			return strconv.ParseFloat(value, 64)
-		}
-	}
-	return 0, fmt.Errorf("%s has no metric %s", n.Name, name)
 }
