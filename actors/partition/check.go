@@ -60,6 +60,9 @@ func (s *State) check() error {
 	if len(s.freed) > 0 && !s.yielding && !s.done {
 		return fmt.Errorf("%d places are free, and nobody is let in", len(s.freed))
 	}
+	if len(s.rewires) > 0 && !s.yielding && !s.done {
+		return fmt.Errorf("%d jobs have other upstreams, and runs that wait for those before", len(s.rewires))
+	}
 	if len(s.again) > 0 || len(s.acks) > 0 {
 		return fmt.Errorf("%d repeats and %d acknowledgements are left from the step", len(s.again), len(s.acks))
 	}

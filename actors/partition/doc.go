@@ -212,7 +212,8 @@
 // skipped, under the same id, which it passes on. What waits, and what was skipped,
 // has the row join/<hash>: when an upstream is replayed and succeeds after all
 // (Outcome.again) the dependent runs. An outcome that comes again for a run without
-// such a row changes nothing. Upstreams whose runs begin in different jobs are
+// such a row changes nothing. What waits when the job's upstreams change is skipped
+// (see rewired). Upstreams whose runs begin in different jobs are
 // joined by the newest success of each, which that uses up, and that begins a run
 // of the dependent's own.
 //

@@ -111,6 +111,9 @@ func (j *jobRec) state() *belfryv1.JobState {
 		Generation: j.gen, Revision: j.rev, CreatedAt: j.created, UpdatedAt: j.updated, Cursor: j.cursor,
 		Dependents: int32(len(j.downs())),
 	}
+	if j.links != nil {
+		st.Wired = j.links.wired
+	}
 	p := j.past
 	if p == nil {
 		return st

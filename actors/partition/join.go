@@ -129,7 +129,7 @@ func (t *taking) byRun(u *belfryv1.Upstream, o *belfryv1.Outcome, known bool) bo
 		t.change() // the run has been joined, or is forgotten
 		return true
 	}
-	x := &belfryv1.Join{Run: run, Generation: t.j.gen, At: t.s.now}
+	x := &belfryv1.Join{Run: run, Generation: t.j.gen, Wired: l.wired, At: t.s.now}
 	if at >= 0 {
 		x = l.joins[at]
 	}
@@ -205,7 +205,8 @@ func (j *jobRec) lacks(x *belfryv1.Join) []string {
 // runs once and they are used up. It begins a run of its own then.
 func (t *taking) byNewest(u *belfryv1.Upstream, o *belfryv1.Outcome) bool {
 	if len(t.j.links.joins) > 0 {
-		t.s.forgetJoins(t.change(), t.j, "")
+		t.change() // the edge is of another root now, and that is durable first
+		t.s.dropJoins(t.j)
 	}
 	before := u.GetNewest()
 	if u.Newest = nil; o.GetStatus() == string(job.Succeeded) {
@@ -276,26 +277,6 @@ func (s *State) passRun(c *change, j *jobRec, run *belfryv1.Run, hash string, st
 	p.last = &belfryv1.LastExecution{ExecutionId: id, ScheduledFor: run.GetInstant(), Status: string(status), FinishedAt: s.now}
 	c.publish(&belfryv1.Event{Type: "execution." + string(status), JobId: j.id, ExecutionId: id, ScheduledFor: run.GetInstant(), At: s.now, Reason: reason})
 	s.putOut(c, j, &belfryv1.Outcome{ExecutionId: id, Run: run, Status: string(status), Cause: cause})
-}
-
-// forgetJoins gives up the runs that wait for upstreams, each with a record when
-// there is a reason to tell.
-func (s *State) forgetJoins(c *change, j *jobRec, reason string) {
-	joins := j.links.joins
-	if len(joins) == 0 {
-		return
-	}
-	j.links.joins = nil
-	c.afterwards(func() {
-		for _, x := range joins {
-			c := s.changeOf(j.id).row(s.linkRow(j.id, joinItem(x.GetRun()), nil))
-			if live := j.status != job.Deleted && j.gen == x.GetGeneration(); live && x.GetCause() == "" && reason != "" {
-				c.job = j
-				s.skipRun(c, j, x.GetRun(), job.CommandHash(x.GetRun().GetId()), reason, j.id)
-				c.row(s.row(j, nil))
-			}
-		}
-	})
 }
 
 // missing says why a job that upstreams trigger does not run; "": it is not one.

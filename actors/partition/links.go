@@ -20,7 +20,8 @@ type links struct {
 	downs   map[string]*downstream        // by job id: they follow it
 	outs    []*belfryv1.Outcome           // that some of downs have not taken. Invariant: in the order of n, without others.
 	durable int64                         // newest of outs that is in the store
-	joins   []*belfryv1.Join              // runs that wait for more upstreams, or were skipped, oldest first
+	joins   []*belfryv1.Join              // runs that wait for more upstreams, or were skipped, oldest first. Invariant: none waits for upstreams that the job had before.
+	wired   int64                         // number of the last change of ups under which runs waited
 }
 
 // downstream is a job that follows another.
@@ -167,6 +168,7 @@ func (s *State) loadedLinks() {
 		if j := s.jobs[id]; j.links != nil {
 			slices.SortStableFunc(j.links.joins, func(a, b *belfryv1.Join) int { return int(a.GetAt() - b.GetAt()) })
 			s.dropTaken(nil, j)
+			s.rewires = append(s.rewires, j)
 			s.pump(j, 1)
 		}
 	}

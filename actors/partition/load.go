@@ -49,6 +49,9 @@ func (s *State) loadJob(r persistence.Row) error {
 	s.cfg.Format = max(s.cfg.Format, messages.FormatOf(st))
 	j.gen, j.rev, j.cursor = st.GetGeneration(), st.GetRevision(), st.GetCursor()
 	j.created, j.updated, j.reached = st.GetCreatedAt(), st.GetUpdatedAt(), st.GetCursor()
+	if wired := st.GetWired(); wired != 0 {
+		j.linked().wired = wired
+	}
 	s.loadPast(j, st)
 	switch j.status {
 	case job.Active, job.Paused, job.Finished, job.Deleted, job.Faulty:

@@ -72,6 +72,7 @@ type State struct {
 	again      []*flight // sent, and to be sent once more to their workers in this step
 	held       []*jobRec // due to be armed while the store was away
 	freed      []*flight // of the place of their jobs, in this step
+	rewires    []*jobRec // whose upstreams were changed in this step, with runs that waited for those before
 	looked     []*jobRec // popped in this step: due within the longest arm-ahead
 	soon       int       // active jobs due within the longest arm-ahead and not yet armed
 	running    map[string]*flight
@@ -179,6 +180,7 @@ func (s *State) Step(now time.Time, e Event) []Effect {
 		s.armExtra()
 		s.dispatch()
 		s.letNextIn()
+		s.skipRewired()
 		s.hint()
 		s.flush()
 		s.acknowledge()

@@ -217,7 +217,7 @@ func (s *State) relink(c *change, j *jobRec, upstreams []string) {
 		s.wirings[j.id] = w
 	}
 	s.settleWiring(c, w, upstreams, gone)
-	s.forgetJoins(c, j, "the dependencies were changed")
+	s.rewired(j)
 }
 
 func (s *State) upRowGone(j *jobRec, id string) persistence.Row {

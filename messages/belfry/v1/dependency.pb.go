@@ -431,6 +431,7 @@ type Join struct {
 	At            int64                  `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`                 // when its first outcome was taken
 	Succeeded     []string               `protobuf:"bytes,4,rep,name=succeeded,proto3" json:"succeeded,omitempty"`    // upstreams
 	Cause         string                 `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`            // the run was skipped: the job in which it broke off
+	Wired         int64                  `protobuf:"varint,6,opt,name=wired,proto3" json:"wired,omitempty"`           // that of the dependent when it began to wait
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +499,13 @@ func (x *Join) GetCause() string {
 		return x.Cause
 	}
 	return ""
+}
+
+func (x *Join) GetWired() int64 {
+	if x != nil {
+		return x.Wired
+	}
+	return 0
 }
 
 // SetEdges tells the owner of the system partition which upstreams the job of
@@ -992,7 +1000,7 @@ const file_belfry_v1_dependency_proto_rawDesc = "" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04root\x18\x02 \x01(\tR\x04root\x12\x18\n" +
-	"\ainstant\x18\x03 \x01(\x03R\ainstant\"\x8c\x01\n" +
+	"\ainstant\x18\x03 \x01(\x03R\ainstant\"\xa2\x01\n" +
 	"\x04Join\x12 \n" +
 	"\x03run\x18\x01 \x01(\v2\x0e.belfry.v1.RunR\x03run\x12\x1e\n" +
 	"\n" +
@@ -1000,7 +1008,8 @@ const file_belfry_v1_dependency_proto_rawDesc = "" +
 	"generation\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\x03R\x02at\x12\x1c\n" +
 	"\tsucceeded\x18\x04 \x03(\tR\tsucceeded\x12\x14\n" +
-	"\x05cause\x18\x05 \x01(\tR\x05cause\"(\n" +
+	"\x05cause\x18\x05 \x01(\tR\x05cause\x12\x14\n" +
+	"\x05wired\x18\x06 \x01(\x03R\x05wired\"(\n" +
 	"\bSetEdges\x12\x1c\n" +
 	"\tupstreams\x18\x01 \x03(\tR\tupstreams\":\n" +
 	"\x06Attach\x12\x1c\n" +

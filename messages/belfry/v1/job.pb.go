@@ -1211,6 +1211,7 @@ type JobState struct {
 	RunsBefore    int64                  `protobuf:"varint,50,opt,name=runs_before,json=runsBefore,proto3" json:"runs_before,omitempty"` // max_runs: slots given before runs_since, by earlier definitions
 	RunsSince     int64                  `protobuf:"varint,51,opt,name=runs_since,json=runsSince,proto3" json:"runs_since,omitempty"`    // instant from which on the present schedule's slots count
 	LastSlot      int64                  `protobuf:"varint,52,opt,name=last_slot,json=lastSlot,proto3" json:"last_slot,omitempty"`       // the last slot that max_runs gives; 0: no max_runs
+	Wired         int64                  `protobuf:"varint,53,opt,name=wired,proto3" json:"wired,omitempty"`                             // number of the last change of its upstreams; runs that waited before are skipped
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1416,6 +1417,13 @@ func (x *JobState) GetRunsSince() int64 {
 func (x *JobState) GetLastSlot() int64 {
 	if x != nil {
 		return x.LastSlot
+	}
+	return 0
+}
+
+func (x *JobState) GetWired() int64 {
+	if x != nil {
+		return x.Wired
 	}
 	return 0
 }
@@ -2804,7 +2812,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\rPOLICY_LATEST\x10\x01\x12\x0e\n" +
 	"\n" +
 	"POLICY_ALL\x10\x02\x12\x0f\n" +
-	"\vPOLICY_NONE\x10\x03\"\xcf\x06\n" +
+	"\vPOLICY_NONE\x10\x03\"\xe5\x06\n" +
 	"\bJobState\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -2840,7 +2848,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"runsBefore\x12\x1d\n" +
 	"\n" +
 	"runs_since\x183 \x01(\x03R\trunsSince\x12\x1b\n" +
-	"\tlast_slot\x184 \x01(\x03R\blastSlotJ\x04\b\f\x10\r\"\xce\x05\n" +
+	"\tlast_slot\x184 \x01(\x03R\blastSlot\x12\x14\n" +
+	"\x05wired\x185 \x01(\x03R\x05wiredJ\x04\b\f\x10\r\"\xce\x05\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
