@@ -234,25 +234,32 @@ func (s *State) withheld(e Withheld) {
 // giveBack returns flights that their worker does not have to the queue.
 func (s *State) giveBack(flights []*flight) {
 	for _, f := range flights {
-		if f.tries > 0 {
-			s.refund(f)
+		if s.running[f.id] == f { // else it was dropped, with all of its job, just now
+			s.guard(f.job.id, func() { s.giveBackOne(f) })
 		}
-		f.leave()
-		if f.attempt == 1 {
-			f.firstSent = 0
-		}
-		switch {
-		case f.late != nil:
-			s.guard(f.job.id, func() { s.judge(f, f.late) })
-		case f.phase != sent: // it goes on when its row is durable
-		case f.unwanted() != "": // deleted or cancelled on the way to the worker
-			s.abandon(f, f.unwanted())
-		case f.epochs[len(f.epochs)-1] != s.life:
-			f.phase = waiting
-			s.becomeReady(f)
-		default:
-			s.enqueue(f)
-		}
+	}
+}
+
+// giveBackOne returns one flight.
+func (s *State) giveBackOne(f *flight) {
+	if f.tries > 0 {
+		s.refund(f)
+	}
+	f.leave()
+	if f.attempt == 1 {
+		f.firstSent = 0
+	}
+	switch {
+	case f.late != nil:
+		s.judge(f, f.late)
+	case f.phase != sent: // it goes on when its row is durable
+	case f.unwanted() != "": // deleted or cancelled on the way to the worker
+		s.abandon(f, f.unwanted())
+	case f.epochs[len(f.epochs)-1] != s.life:
+		f.phase = waiting
+		s.becomeReady(f)
+	default:
+		s.enqueue(f)
 	}
 }
 

@@ -1,7 +1,9 @@
 package partition
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +146,43 @@ func TestPanicOverADueExecution(t *testing.T) {
 	}
 	if n := len(w.deliveries); n != 2 { // what was triggered, and the neighbour's
 		t.Errorf("%d deliveries", n)
+	}
+}
+
+// TestPanicOverWhatIsDurable: an execution, or what a job does next, that goes
+// wrong when its change is durable marks its job, and the others of the batch go
+// on.
+func TestPanicOverWhatIsDurable(t *testing.T) {
+	for name, poison := range map[string]func(*world, *jobRec){
+		"an execution": func(_ *world, j *jobRec) { j.flights()[0].lastError = "\xff" }, // whoever writes the row panics
+		"what follows": func(w *world, _ *jobRec) { w.state.queue.flying.changes[0].afterwards(func() { panic("test") }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fate.outcome = func(*belfryv1.Delivery) *belfryv1.Result { return nil }
+			ids := w.inPartition(2)
+			w.register(ids[0], "0 0 1 1 *", func(s *job.Spec) { s.Overlap = job.OverlapReplace })
+			w.register(ids[1], "0 0 1 1 *")
+			trigger := func(id string) *belfryv1.Command {
+				return &belfryv1.Command{Id: fmt.Sprint(id, w.nextRef), JobId: id, Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}}
+			}
+			w.ask(trigger(ids[0]))
+			w.fate.commit = func() verdict { return silent }
+			var batch persistence.Batch
+			w.stalled = func(c Commit) { batch = c.Batch }
+			w.step(Asked{Ref: 100, Commands: []*belfryv1.Command{trigger(ids[0]), trigger(ids[1])}})
+			poison(w, w.state.jobs[ids[0]])
+			w.fate.commit, w.unchecked = nil, true
+			w.store.apply(batch)
+			w.step(Applied{w.store.fence})
+			w.check(Applied{})
+			if n, last := w.state.Panics(); n != 1 || w.state.jobs[ids[0]].status != job.Faulty {
+				t.Errorf("%d panics, and the job is %s: %s", n, w.state.jobs[ids[0]].status, last)
+			}
+			if n := len(w.deliveries); n == 0 || !strings.HasPrefix(w.deliveries[n-1].id, ids[1]) {
+				t.Errorf("the neighbour's was not sent: %v", w.deliveries)
+			}
+		})
 	}
 }
 

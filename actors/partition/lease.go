@@ -197,7 +197,10 @@ func (s *State) extended(e Extended) {
 		return
 	}
 	f.lease.duration = extend
-	c := s.change(f.job).row(s.row(f.job, nil))
+	c := s.change(f.job)
+	if !s.guard(f.job.id, func() { c.row(s.row(f.job, nil)) }) {
+		held = s.leaseLost(m.GetExecutionId(), m.GetLease())
+	}
 	c.answers = append(c.answers, answered{e.Ref, 0, held})
 	s.asks[e.Ref] = &ask{answers: make([]*belfryv1.Answer, 1), left: 1, single: true}
 	s.queue.lines.hurry(c.id)

@@ -229,7 +229,7 @@ func (s *State) release(c *change) {
 		s.answerDurable(a)
 	}
 	for _, f := range c.flights {
-		s.durable(f, c)
+		s.guard(c.id, func() { s.durable(f, c) })
 	}
 	delete(s.late, c.late)
 	for _, a := range c.acks {
@@ -237,7 +237,7 @@ func (s *State) release(c *change) {
 	}
 	s.acks = append(s.acks, c.acks...)
 	for _, hook := range c.hooks {
-		hook()
+		s.guard(c.id, hook)
 	}
 }
 

@@ -73,6 +73,9 @@ func (s *State) workerLost(w *worker) {
 	}
 	slices.SortFunc(had, inDueOrder)
 	for _, f := range had {
+		if s.running[f.id] != f {
+			continue // dropped, with all of its job, just now
+		}
 		f.strays = f.strays || f.tries > 0
 		if f.confirmed || f.unwanted() != "" || f.late != nil {
 			s.guard(f.job.id, func() { s.attemptLost(f, w) })
