@@ -72,6 +72,9 @@ func (c *call) action(req any) (*belfryv1.Command, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.unconditional(); err != nil {
+		return nil, err
+	}
 	body, err := c.optionalBody(req)
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func TestRunsThatAreLeft(t *testing.T) {
 	if runs(v) != "2026-03-01T13:00" || *v.MaxRuns != 3 { // 11:00 and 12:00 have passed
 		t.Errorf("runs %s", runs(v))
 	}
-	b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"@hourly","max_runs":2,"starts_at":"2026-03-01T11:00:00Z","target":"https://example.com"}`).refused("body.ends_at")
+	b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"@hourly","max_runs":2,"starts_at":"2026-03-01T11:00:00Z","target":"https://example.com"}`).refused("body.max_runs")
 
 	j := read[api.Job](b.do("PUT", "/v1/jobs/a", `{"schedule_expr":"@hourly","target":"https://example.com"}`).want(http.StatusCreated))
 	stored := b.owners.get(t.Context(), j.JobID)

@@ -44,6 +44,9 @@ func (c *call) executionAction(req any) (*belfryv1.Command, job.ExecutionRef, st
 	if err != nil {
 		return nil, ref, "", err
 	}
+	if err := c.unconditional(); err != nil {
+		return nil, ref, "", err
+	}
 	body, err := c.optionalBody(req)
 	if err != nil {
 		return nil, ref, "", err

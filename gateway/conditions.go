@@ -29,6 +29,16 @@ func (c *call) condition() (condition, error) {
 	return parseMatch(match[0])
 }
 
+// unconditional refuses a condition that an action would not keep to.
+func (c *call) unconditional() error {
+	for _, name := range []string{"If-Match", "If-None-Match"} {
+		if c.r.Header.Get(name) != "" {
+			return invalid("header."+name, "this action takes no condition, and would be done without regard to it: leave it out")
+		}
+	}
+	return nil
+}
+
 // noSuchRevision never holds: an ETag that this server has not made.
 const noSuchRevision = -1
 

@@ -52,9 +52,9 @@ func (c *call) deadFilter() (*deadFilter, error) {
 		if !c.query.Has(name) {
 			continue
 		}
-		at, err := time.Parse(time.RFC3339, c.query.Get(name))
+		at, err := c.instant(name)
 		if err != nil {
-			return nil, invalid("query."+name, `write an RFC 3339 instant, such as 2026-01-31T06:00:00Z (a + in an offset is %%2B in a URL)`)
+			return nil, err
 		}
 		*to = &at
 	}

@@ -25,11 +25,29 @@ func decode(body []byte, depth int, v any) error {
 	if at := tooDeep(body, depth); at >= 0 {
 		return malformed("", "it is nested more than %d deep at byte %d: flatten it, or send it as text in target.http.body", depth, at)
 	}
-	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true), noNulls); err != nil {
 		return decodeError(body, err)
 	}
 	return nil
 }
+
+// noNulls refuses null for one of several labels or headers, which would become
+// an empty text. For all of them, as for any field, it is the same as absence.
+var noNulls = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, m *map[string]string) error {
+	at, values := dec.StackPointer(), map[string]*string(nil)
+	if err := json.UnmarshalDecode(dec, &values); err != nil || values == nil {
+		*m = nil
+		return err
+	}
+	*m = make(map[string]string, len(values))
+	for name, v := range values {
+		if v == nil {
+			return &json.SemanticError{JSONPointer: at.AppendToken(name), JSONKind: 'n', GoType: reflect.TypeFor[string]()}
+		}
+		(*m)[name] = *v
+	}
+	return nil
+}))
 
 // lenient reads what it can of JSON that has been checked before.
 func lenient(body []byte, v any) error { return json.Unmarshal(body, v) }

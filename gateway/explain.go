@@ -6,6 +6,7 @@ import (
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	"github.com/belfry-scheduler/belfry/messages"
+	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence/listing"
 )
 
@@ -59,9 +60,14 @@ func (c *call) instant(name string) (time.Time, error) {
 	if !c.query.Has(name) {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, c.query.Get(name))
-	if err != nil {
+	at, ok := job.ParseInstant(c.query.Get(name))
+	switch {
+	case !ok:
 		return time.Time{}, invalid("query."+name, "%q is not an RFC 3339 instant: write it like 2026-01-31T06:00:00Z, with %%2B for the + of an offset", clip(c.query.Get(name)))
+	case at.IsZero():
+		return time.Time{}, invalid("query."+name, "0001-01-01T00:00:00Z stands for no instant: choose a later one, or leave it out")
+	case at.Nanosecond()%int(time.Millisecond) != 0:
+		return time.Time{}, invalid("query."+name, "it is finer than a millisecond, the unit of a due time: write at most three decimals")
 	}
-	return at.UTC().Truncate(time.Millisecond), nil // slots have whole milliseconds
+	return at, nil
 }

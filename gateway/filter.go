@@ -3,7 +3,6 @@ package gateway
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -25,9 +24,9 @@ func (c *call) filter() (*filter, error) {
 	}
 	f.Labels = labels
 	if c.query.Has("next_run_before") {
-		at, err := time.Parse(time.RFC3339, c.query.Get("next_run_before"))
+		at, err := c.instant("next_run_before")
 		if err != nil {
-			return nil, invalid("query.next_run_before", `write an RFC 3339 instant, such as 2026-01-31T06:00:00Z (a + in an offset is %%2B in a URL)`)
+			return nil, err
 		}
 		f.NextRunBefore = &at
 	}

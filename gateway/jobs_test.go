@@ -203,6 +203,14 @@ func TestConditionsThatCannotBeMeant(t *testing.T) {
 	b.do("PUT", "/v1/jobs/a", spec(""), "If-Match", tag, "If-None-Match", "*").refused("header.If-None-Match")
 	b.do("DELETE", "/v1/jobs/a", "", "If-None-Match", "*").refused("header.If-None-Match")
 	b.do("POST", "/v1/jobs", spec(""), "If-Match", tag).refused("header.If-Match")
+	for _, action := range []string{"jobs/a/pause", "jobs/a/resume", "jobs/a/trigger", "jobs/a/backfill", "executions/" + claimed + "/cancel", "executions/" + claimed + "/retry"} {
+		for _, header := range []string{"If-Match", "If-None-Match"} {
+			b.do("POST", "/v1/"+action, "{}", header, tag).refused("header." + header)
+		}
+	}
+	if p := b.do("PUT", "/v1/jobs/a", spec(""), "If-Match", `"abc"`).problem(api.CodePrecondition); !strings.Contains(p.Detail, "the ETag of If-Match is none of the job") {
+		t.Errorf("an ETag that never was: %s", p.Detail)
+	}
 }
 
 func TestDelete(t *testing.T) {

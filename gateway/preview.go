@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -53,6 +54,9 @@ func (g *Gateway) previewSchedule(c *call) error {
 	schedule := p.schedule.First(spec.MaxRuns, timing.RunsFrom(from))
 	out.NextRuns, out.NextRunsLocal = nextRuns(schedule, from, n)
 	warnings, description := p.words()
+	if len(out.NextRuns) == 0 {
+		warnings = append([]string{"nothing is due after " + from.Format(time.RFC3339Nano)}, warnings...)
+	}
 	out.Warnings, out.Description = slices.Concat(out.Warnings, translated, warnings), description
 	return c.answer(http.StatusOK, out)
 }

@@ -204,6 +204,9 @@ func fromRefusal(r *belfryv1.Refusal, jobID string, cond condition) error {
 		return refuse(api.CodeJobExists, "the job %q exists: choose another job_id, or replace it with PUT /v1/jobs/%s", jobID, jobID)
 	case belfryv1.Refusal_CODE_REVISION:
 		if cond.revision != 0 {
+			if cond.revision == noSuchRevision {
+				return refuse(api.CodePrecondition, "the ETag of If-Match is none of the job %q: read it again and decide on what it is now", jobID)
+			}
 			return refuse(api.CodePrecondition, "the job %q is no longer at revision %d: read it again and decide on what it is now", jobID, cond.revision)
 		}
 		return refuse(api.CodeConflict, "the job %q was changed by others each time this change was about to be stored: repeat it", jobID)

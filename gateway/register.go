@@ -98,13 +98,27 @@ func (r *registration) judgePast(spec job.Spec, runNow bool, old prior, now time
 		return nil
 	}
 	if !r.schedule.Once() {
-		return job.Refuse("ends_at", "nothing is due after now, %s: move ends_at, raise max_runs, or change the schedule", now.UTC().Format(time.RFC3339))
+		field, advice := endedBy(spec)
+		return job.Refuse(field, "nothing is due after now, %s: %s", now.UTC().Format(time.RFC3339), advice)
 	}
 	if _, recent := r.schedule.Next(now.Add(-job.PastGrace - time.Millisecond)); !recent && !runNow {
 		return job.Refuse("schedule_expr", `the instant is past (now is %s): give a later one, or say "past": "run_now" to run it at once`, now.UTC().Format(time.RFC3339))
 	}
 	r.runPast = true
 	return nil
+}
+
+// endedBy is the field that ends a schedule, and what to do about it.
+func endedBy(spec job.Spec) (field, advice string) {
+	switch t := spec.Schedule; {
+	case !t.EndsAt.IsZero():
+		return "ends_at", "choose a later one, or change the schedule"
+	case spec.MaxRuns > 0:
+		return "max_runs", "all of them were due before: allow more, or begin later (starts_at)"
+	case len(t.Exprs) > 0:
+		return "schedule_exprs", "add a schedule that is due later"
+	}
+	return "schedule_expr", "choose later years, or exclude fewer dates"
 }
 
 // sameSlots tells whether two timings are due at the same instants.
@@ -263,12 +277,7 @@ func (n *notes) timing(s *api.JobSpec) job.Timing {
 	if dst := s.DST; dst != nil {
 		t.Gap, t.Fold = job.GapRule(dst.Gap), job.FoldRule(dst.Fold)
 	}
-	if s.StartsAt != nil {
-		t.StartsAt = s.StartsAt.UTC()
-	}
-	if s.EndsAt != nil {
-		t.EndsAt = s.EndsAt.UTC()
-	}
+	t.StartsAt, t.EndsAt = n.instant("starts_at", s.StartsAt), n.instant("ends_at", s.EndsAt)
 	if s.Jitter != nil {
 		t.Jitter = time.Duration(*s.Jitter)
 	}
@@ -280,6 +289,17 @@ func (n *notes) timing(s *api.JobSpec) job.Timing {
 		t.Exclude = append(t.Exclude, day)
 	}
 	return t
+}
+
+// instant is the zero time when it is absent; what says so itself is refused.
+func (n *notes) instant(field string, at *time.Time) time.Time {
+	switch {
+	case at == nil:
+		return time.Time{}
+	case at.IsZero():
+		n.add(field, "0001-01-01T00:00:00Z stands for no instant: choose a later one, or leave it out")
+	}
+	return at.UTC()
 }
 
 func (n *notes) maxRuns(v *int64) int64 {

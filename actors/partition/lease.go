@@ -218,7 +218,7 @@ func (s *State) holder(execution, token string) *flight {
 func (s *State) leaseLost(execution, token string) *belfryv1.Answer {
 	code, why := belfryv1.Refusal_CODE_LEASE_LOST, "it expired, or its execution has ended"
 	f := s.running[execution]
-	switch end := s.leases.of[token]; {
+	switch end := s.leases.of[heldAs{execution, token}]; {
 	case end == leaseCancelled:
 		code, why = belfryv1.Refusal_CODE_CANCELLED, string(end)
 	case end != leaseUnknown:
@@ -242,14 +242,14 @@ func (s *State) complete(m *belfryv1.Complete) (*change, *belfryv1.Answer) {
 		outcome, end = belfryv1.Result_OUTCOME_SUCCEEDED, leaseSucceeded
 	}
 	if f == nil {
-		if s.leases.of[m.GetLease()] == end {
+		if s.leases.of[heldAs{m.GetExecutionId(), m.GetLease()}] == end {
 			return nil, &belfryv1.Answer{Outcome: leaseOver}
 		}
 		return nil, s.leaseLost(m.GetExecutionId(), m.GetLease())
 	}
-	s.leases.add(m.GetLease(), end)
+	held := s.leases.add(f, end)
 	c := s.judge(f, s.leaseResult(f, outcome, m.GetError(), m.GetOutput()))
-	c.ended = m.GetLease()
+	c.ended = held
 	return c, &belfryv1.Answer{Outcome: leaseOver}
 }
 
@@ -266,14 +266,13 @@ func (s *State) leaseResult(f *flight, outcome belfryv1.Result_Outcome, why, out
 func (s *State) giveUp(m *belfryv1.Release) (*change, *belfryv1.Answer) {
 	f := s.holder(m.GetExecutionId(), m.GetLease())
 	if f == nil {
-		if s.leases.of[m.GetLease()] == leaseReleased {
+		if s.leases.of[heldAs{m.GetExecutionId(), m.GetLease()}] == leaseReleased {
 			return nil, &belfryv1.Answer{Outcome: leaseOver}
 		}
 		return nil, s.leaseLost(m.GetExecutionId(), m.GetLease())
 	}
-	s.leases.add(m.GetLease(), leaseReleased)
 	c := s.change(f.job)
-	c.ended = m.GetLease()
+	c.ended = s.leases.add(f, leaseReleased)
 	c.publish(s.leaseEvent(f, "execution.released", ""))
 	s.refund(f)
 	f.lease = nil
@@ -314,25 +313,32 @@ const (
 // leasesKept is how many ends of leases an owner remembers.
 const leasesKept = 512
 
+// heldAs names a lease in a partition: what is asked of one execution under the
+// lease of another is not a repeat of anything.
+type heldAs struct{ execution, token string }
+
 // leaseEnds remembers how the last leases ended.
 type leaseEnds struct {
-	of    map[string]leaseEnd // by token
-	order []string            // the oldest first
+	of    map[heldAs]leaseEnd
+	order []heldAs // the oldest first
 }
 
-// cancel notes that what a lease was for is wanted no more, unless its worker has
-// ended it itself.
-func (l *leaseEnds) cancel(lease *lease) {
-	if lease != nil && l.of[lease.token()] == leaseUnknown {
-		l.add(lease.token(), leaseCancelled)
+// cancel notes that what a flight's lease was for is wanted no more, unless its
+// worker has ended it itself.
+func (l *leaseEnds) cancel(f *flight) {
+	if f.lease != nil && l.of[heldAs{f.id, f.lease.token()}] == leaseUnknown {
+		l.add(f, leaseCancelled)
 	}
 }
 
-func (l *leaseEnds) add(token string, end leaseEnd) {
-	l.of[token] = end
-	l.order = append(l.order, token)
+// add notes how the lease of a flight ended.
+func (l *leaseEnds) add(f *flight, end leaseEnd) heldAs {
+	h := heldAs{f.id, f.lease.token()}
+	l.of[h] = end
+	l.order = append(l.order, h)
 	if len(l.order) > leasesKept {
 		delete(l.of, l.order[0])
 		l.order = l.order[1:]
 	}
+	return h
 }

@@ -26,7 +26,7 @@ type change struct {
 	bytes   int
 
 	acks      []ack
-	ended     string       // token of the lease that it ends as its worker asked
+	ended     heldAs       // the lease that it ends as its worker asked
 	late      string       // execution of the success that it judges late
 	remembers []commandKey // commands whose answer becomes durable with it
 	hooks     []func()     // what goes on once it is durable

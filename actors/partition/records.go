@@ -114,7 +114,7 @@ func (s *State) end(c *change, f *flight, e ending) (summary *belfryv1.Record, e
 		s.clearDead(c, f)
 	}
 	if e.status == job.Cancelled {
-		s.leases.cancel(f.lease)
+		s.leases.cancel(f)
 	}
 	s.backfilled(c, f, e.status)
 	s.releaseRevision(c, j, f.rev)

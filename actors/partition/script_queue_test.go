@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/proto"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
 // outside carries out what outside workers and brokers do in a script. A lease is
-// called after its worker; "claim w as=old" calls it otherwise.
+// called after its worker; "claim w as=old" calls it otherwise; "complete w of=ID"
+// asks about another execution than the lease's.
 func (s *script) outside(t *testing.T, d *datadriven.TestData) (string, bool) {
 	switch d.Cmd {
 	case "claim":
@@ -57,7 +59,12 @@ func (s *script) claim(t *testing.T, d *datadriven.TestData) string {
 }
 
 func (s *script) underLease(d *datadriven.TestData, ask func(*belfryv1.Grant) *belfryv1.Answer) string {
-	a := ask(s.leases[d.CmdArgs[0].Key])
+	g := s.leases[d.CmdArgs[0].Key]
+	if d.HasArg("of") {
+		g = proto.CloneOf(g)
+		g.ExecutionId = arg(d, "of", "")
+	}
+	a := ask(g)
 	switch o := a.GetOutcome().(type) {
 	case *belfryv1.Answer_LeaseOver:
 		return "over"

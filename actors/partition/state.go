@@ -134,7 +134,7 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		late:       map[string]bool{},
 		deciding:   map[resultKey]bool{},
 		shelves:    shelves{of: map[string]*shelf{}},
-		leases:     leaseEnds{of: map[string]leaseEnd{}},
+		leases:     leaseEnds{of: map[heldAs]leaseEnd{}},
 		asks:       map[Ref]*ask{},
 		wirings:    map[string]*wiring{},
 		errands:    map[string]*errand{},

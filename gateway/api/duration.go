@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 )
 
@@ -24,11 +25,17 @@ func (d Duration) String() string {
 // MarshalText makes the duration a string in JSON and YAML.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
+// tooManyDecimals: Go drops what is below a nanosecond without a word.
+var tooManyDecimals = regexp.MustCompile(`\.\d{7}`)
+
 // UnmarshalText reads a Go duration: digits with a unit, such as "30s" or "1h30m".
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
 		return fmt.Errorf(`%.40q is not a duration: write digits with a unit, such as "30s", "10m" or "1h30m" (units: ms, s, m, h)`, text)
+	}
+	if tooManyDecimals.MatchString(string(text)) {
+		return fmt.Errorf("%.40q has more than six decimals, and is not rounded: write whole milliseconds", text)
 	}
 	*d = Duration(v)
 	return nil

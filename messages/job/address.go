@@ -156,6 +156,9 @@ func parseTarget(field, raw string) (*url.URL, *Invalid) {
 			return nil, Refuse(field, "the character at byte %d cannot stand in a URL: percent-encode it (and write a non-ASCII host in its xn-- form)", i+1)
 		}
 	}
+	if mentionsSecret(raw) {
+		return nil, Refuse(field, "a reference to a secret is replaced in headers only, since URLs end up in logs: put it into a header")
+	}
 	if strings.Contains(raw, "%00") {
 		return nil, Refuse(field, "%%00 stands for NUL, which servers cut or refuse: leave it out")
 	}

@@ -40,6 +40,8 @@ var hostileURLs = []struct{ url, says string }{
 	{"https://example.com:99999999999999999999/", "1 to 65535"},
 	{"https://example.com:-1/", "can be read"},
 	{"https://example.com:ssh/", "can be read"},
+	{"https://example.com/?token=env://BELFRY_SECRET_TOKEN", "replaced in headers only"},
+	{"https://env://BELFRY_SECRET_HOST/", "replaced in headers only"},
 	{"https://example.com:22/", "does not speak HTTP"},
 	{"https://example.com:25/", "does not speak HTTP"},
 	{"https://example.com:5432/", "does not speak HTTP"},

@@ -23,6 +23,10 @@ func inCalendar(t time.Time) bool {
 	return y >= firstYear && y <= lastYear
 }
 
+// standsForNone reports whether t is the instant that is stored where there is
+// none.
+func standsForNone(t time.Time) bool { return t.UnixMilli() == 0 }
+
 const secondsPerDay = 24 * 60 * 60
 
 // Wall time is counted in seconds since 1970-01-01 00:00:00 on the same

@@ -124,6 +124,8 @@ func TestWarnings(t *testing.T) {
 		{Timing{Expr: "@daily"}, nil},
 		{Timing{Expr: "@every 10m"}, nil},
 		{Timing{Expr: "*/35 * * * *"}, []string{"step of 35 in the minute field restarts with every hour"}},
+		{Timing{Expr: "0-59/35 * * * *"}, []string{"step of 35 in the minute field restarts with every hour"}},
+		{Timing{Expr: "10-50/35 * * * *"}, nil},
 		{Timing{Expr: "20/15 * * * *"}, []string{"step of 15 in the minute field restarts"}},
 		{Timing{Expr: "0 */7 * * *"}, []string{"step of 7 in the hour field restarts with every day"}},
 		{Timing{Expr: "0 0 */2 * *"}, []string{"step of 2 in the day of month field restarts with every month"}},

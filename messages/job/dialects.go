@@ -172,11 +172,17 @@ func awsYears(text string) (string, error) {
 	return text, nil
 }
 
+const wallForm = "2006-01-02T15:04:05"
+
 // at is one wall time of the zone.
 func (t *translation) at(inner string) error {
-	wall, err := time.Parse("2006-01-02T15:04:05", strings.TrimSpace(inner))
-	if err != nil {
-		return fmt.Errorf("is not an instant: write at(2026-11-20T13:00:00)")
+	inner = strings.TrimSpace(inner)
+	wall, err := time.Parse(wallForm, inner)
+	switch {
+	case err != nil || wall.Format(wallForm) != inner:
+		return fmt.Errorf("is not an instant: write at(2026-11-20T13:00:00), in whole seconds")
+	case !inCalendar(wall):
+		return fmt.Errorf("is outside the calendar of schedules, the years %d to %d: write an instant in it", firstYear, lastYear)
 	}
 	z, bad := loadZone(t.spec.Schedule.Zone)
 	if bad != nil {

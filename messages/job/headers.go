@@ -65,14 +65,3 @@ func ReservedHeader(name string) bool {
 	return slices.Contains(reservedHeaders, lower) ||
 		slices.ContainsFunc(reservedPrefixes, func(p string) bool { return strings.HasPrefix(lower, p) })
 }
-
-// checkReference finds what is wrong with the reference to a secret in a value,
-// if it holds one.
-func checkReference(value string) error {
-	_, ref, found := FindSecretRef(value)
-	if !found {
-		return nil
-	}
-	_, err := ParseSecretRef(ref)
-	return err
-}

@@ -22,6 +22,8 @@ func parseEvery(text string) (time.Duration, *Invalid) {
 	}
 	d, err := time.ParseDuration(text)
 	switch {
+	case err == nil && tooManyDecimals.MatchString(text):
+		return 0, refuseExpr("@every %s is finer than what is kept and is not rounded; %s", quote(text), example)
 	case err != nil:
 		return 0, refuseExpr("@every cannot read the duration %s (units are h, m and s; a day is 24h); %s", quote(text), example)
 	case d < minEvery:
@@ -33,6 +35,9 @@ func parseEvery(text string) (time.Duration, *Invalid) {
 	}
 	return d, nil
 }
+
+// tooManyDecimals: Go drops what is below a nanosecond without a word.
+var tooManyDecimals = regexp.MustCompile(`\.\d{7}`)
 
 // looksLikeInstant reports whether the text begins like a date, "2026-01-…":
 // no cron field does.
@@ -52,19 +57,28 @@ func looksLikeInstant(text string) bool {
 // a decimal comma and an offset of 24 hours (golang/go#54580).
 var instantForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// parseInstant reads one RFC 3339 instant.
-func parseInstant(text string) (time.Time, *Invalid) {
+// ParseInstant reads an RFC 3339 instant, of any year.
+func ParseInstant(text string) (at time.Time, ok bool) {
 	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || !instantForm.MatchString(text) {
+	return at.UTC(), err == nil && instantForm.MatchString(text)
+}
+
+// parseInstant reads the one instant that a schedule is.
+func parseInstant(text string) (time.Time, *Invalid) {
+	at, ok := ParseInstant(text)
+	if !ok {
 		return time.Time{}, refuseExpr(`%s is not an RFC 3339 instant; write it with T, seconds and an offset, such as "2026-01-31T06:00:00Z" or "2026-01-31T07:00:00+01:00"`, quote(text))
 	}
 	if at.Nanosecond()%int(time.Millisecond) != 0 {
 		return time.Time{}, refuseExpr("%s is finer than a millisecond, the unit of a due time, and is not rounded; write at most three decimals", quote(text))
 	}
+	if standsForNone(at) {
+		return time.Time{}, refuseExpr("%s is where clocks of computers begin, and stands for no instant; write a later one", quote(text))
+	}
 	if !inCalendar(at) {
 		return time.Time{}, refuseExpr("%s is outside the calendar of schedules, the years %d to %d; write an instant in it", quote(text), firstYear, lastYear)
 	}
-	return at.UTC(), nil
+	return at, nil
 }
 
 // grid is the slots of @every: anchor + k·step for k ≥ first, in milliseconds.

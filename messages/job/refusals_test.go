@@ -94,6 +94,8 @@ var refusals = []struct {
 	{"C19", Timing{Expr: "@every 1ns"}, "schedule_expr", "minimum of 1s"},
 	{"C19", Timing{Expr: "@every 1.5s"}, "schedule_expr", "whole number of seconds"},
 	{"C19", Timing{Expr: "@every 1s999ms"}, "schedule_expr", "whole number of seconds"},
+	{"C19", Timing{Expr: "@every 1.0000000001s"}, "schedule_expr", "is not rounded"},
+	{"C19", Timing{Expr: "@every 5m0.9999999999999s"}, "schedule_expr", "is not rounded"},
 	{"C19", Timing{Expr: "@every 0s"}, "schedule_expr", "minimum of 1s"},
 	{"C19", Timing{Expr: "@every -5m"}, "schedule_expr", "minimum of 1s"},
 	{"C19", Timing{Expr: "@every 9999999h"}, "schedule_expr", "ten years"},
@@ -196,6 +198,9 @@ var refusals = []struct {
 	{"", Timing{Expr: "2026-01-01T00:00:00+99:00"}, "schedule_expr", "RFC 3339"},
 	{"", Timing{Expr: "2026-01-01T00:00:00.0001Z"}, "schedule_expr", "at most three decimals"},
 	{"", Timing{Expr: "9999-12-31T23:59:59Z"}, "schedule_expr", "1970 to 2499"},
+	{"", Timing{Expr: "1970-01-01T00:00:00Z"}, "schedule_expr", "write a later one"},
+	{"", Timing{Expr: "@daily", StartsAt: time.Unix(0, 0)}, "starts_at", "stands for no instant"},
+	{"", Timing{Expr: "@daily", EndsAt: time.Unix(0, 0).UTC()}, "ends_at", "stands for no instant"},
 	{"", Timing{Expr: "0001-01-01T00:00:00Z"}, "schedule_expr", "1970 to 2499"},
 
 	{"C52", Timing{Expr: "@daily", Zone: "Local"}, "time_zone", "another zone on each machine"},

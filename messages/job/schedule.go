@@ -119,6 +119,8 @@ func checkBounds(t Timing) *Invalid {
 	}{{"starts_at", t.StartsAt}, {"ends_at", t.EndsAt}, {"anchor", t.Anchor}} {
 		switch {
 		case b.at.IsZero():
+		case standsForNone(b.at):
+			return Refuse(b.field, "1970-01-01T00:00:00Z is where clocks of computers begin, and stands for no instant; choose a later one, or leave it out")
 		case !inCalendar(b.at):
 			return Refuse(b.field, "lies outside the calendar of schedules, the years %d to %d; choose an instant in it, or leave it out", firstYear, lastYear)
 		case b.field != "anchor" && b.at.Nanosecond()%int(time.Millisecond) != 0:

@@ -58,6 +58,28 @@ func FindSecretRef(value string) (before, ref string, found bool) {
 	return "", "", false
 }
 
+// checkReference finds what is wrong with the references to secrets in the value
+// of a header, if it holds any.
+func checkReference(value string) error {
+	before, ref, found := FindSecretRef(value)
+	if !found {
+		before = value
+	}
+	if mentionsSecret(before) {
+		return errors.New("a reference is all of the value, or what follows its last blank: elsewhere it would be sent as it is written")
+	}
+	if !found {
+		return nil
+	}
+	_, err := ParseSecretRef(ref)
+	return err
+}
+
+// mentionsSecret reports whether a text holds what is meant as a reference.
+func mentionsSecret(text string) bool {
+	return strings.Contains(strings.ToUpper(text), strings.ToUpper(envScheme)+SecretEnvPrefix)
+}
+
 func secretVariable(name string) bool {
 	rest, ok := strings.CutPrefix(name, SecretEnvPrefix)
 	return ok && rest != "" && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""

@@ -53,6 +53,9 @@ func TestHeadersReferToSecretsOfJobsOnly(t *testing.T) {
 	for value, refused := range map[string]bool{
 		"Bearer env://BELFRY_SECRET_A": false, "file:///run/secrets/a": false,
 		"env://AWS_SECRET_ACCESS_KEY": true, "Bearer file:///run/../etc/shadow": true,
+		// These would be sent as they are written.
+		"env://BELFRY_SECRET_A trailing": true, "ENV://BELFRY_SECRET_A": true, "Bearer:env://BELFRY_SECRET_A": true,
+		"env://BELFRY_SECRET_A env://BELFRY_SECRET_B": true, "Digest user=\"env://BELFRY_SECRET_A\"": true,
 	} {
 		if got := CheckHeaders("f", map[string]string{"Authorization": value}); (len(got) > 0) != refused {
 			t.Errorf("%s: %v", value, got)

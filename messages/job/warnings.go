@@ -71,7 +71,7 @@ func warnSteps(w []string, e expression) []string {
 		}
 		for _, it := range items {
 			switch n := r.max - r.min + 1; {
-			case it.step == 1 || !it.star && !it.open:
+			case it.step == 1 || !it.star && !it.open && (it.lo > r.min || it.hi < r.max):
 			case it.open && it.lo+it.step > r.max:
 				w = append(w, fmt.Sprintf("the %s field matches only %d: a step of %d from there passes %d", r.name, it.lo, it.step, r.max))
 			case n%it.step != 0 || it.open && it.lo-it.step >= r.min || i == fieldDom:
