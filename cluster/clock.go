@@ -66,7 +66,12 @@ type clockSamples struct {
 	n    int // ever added
 }
 
+// add takes a sample. One that is further from the last than a reading can err
+// tells of a step of that clock: what was read before is void.
 func (c *clockSamples) add(s clockSample) {
+	if last := c.ring[(c.n+len(c.ring)-1)%len(c.ring)]; c.n > 0 && (s.ahead-last.ahead).Abs() > clockBack {
+		c.n = 0
+	}
 	c.ring[c.n%len(c.ring)] = s
 	c.n++
 }

@@ -123,6 +123,26 @@ func TestBestSample(t *testing.T) {
 	}
 }
 
+// TestSampleAfterStep: when the other's clock was stepped, what was read before
+// counts no more, however good it was.
+func TestSampleAfterStep(t *testing.T) {
+	var c clockSamples
+	for _, test := range []struct {
+		ahead, rtt, best time.Duration
+	}{
+		{0, 1, 0},
+		{clockBack, 9, 0}, // may be an error
+		{time.Hour, 9, time.Hour},
+		{time.Hour + 1, 8, time.Hour + 1},
+		{-time.Hour, 9, -time.Hour},
+	} {
+		c.add(clockSample{ahead: test.ahead, rtt: test.rtt})
+		if s, ok := c.best(); !ok || s.ahead != test.best {
+			t.Errorf("after %s: best is %+v, want %s", test.ahead, s, test.best)
+		}
+	}
+}
+
 func TestClockOnTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ns := rapid.Int64Range(0, clockEnd-1).Draw(t, "ns")

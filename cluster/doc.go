@@ -14,12 +14,33 @@
 // A wrong hint costs a repeat or a wait, never a wrong write: whoever acts on
 // one is refused by the fence.
 //
+// # Wall clocks
+//
+// Wall time says when a job is due, and never who owns it. A node whose clock is
+// more than 500 ms from what most of at least three say owns nothing. It judges
+// itself every 250 ms, and once before it takes part at all:
+//
+//	              joined, and 3 clocks, or all, are read
+//	(starting) ────────────────────────────────────────▶ judged
+//	                                                      │   ▲
+//	                                    more than 500 ms  ▼   │ less than 250 ms
+//	                                              off: it owns nothing, is not
+//	                                              ready, and says so
+//
+// What happens between two looks is Wall's: after a step of the machine's clock
+// it shows what it would without, until the step was judged. While the node is
+// off it goes by the median of all clocks. Where fewer than three are compared,
+// or no majority agrees, the machine is followed, and only then can a step have
+// slots come early, or be taken for missed.
+//
 // # The parts
 //
 //	Member, View, Members     gossip over hashicorp/memberlist
 //	Watch, Beater, Claims     which partitions this node takes and gives up, and when
 //	Assign, Rendezvous        placement
 //	JudgeClock                whether this node's wall clock can be trusted
+//	Wall                      the wall clock that this node acts by: no step of the
+//	                          machine's is believed before it was judged
 //	wire                      messages between the actor systems, guarded
 //	Presence, Routes          who owns what, told by each to all
 //	Services, Kinds           actors of other services, as targets of jobs

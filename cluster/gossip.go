@@ -57,6 +57,7 @@ func newMembers(ctx context.Context, cfg MembersConfig) (*Members, error) {
 		dirty: make(chan struct{}, 1),
 		peers: make(map[string]*peer),
 		seen:  make(map[string]*sighting),
+		wall:  newWall(cfg.Now, cfg.Boot),
 	}
 	if m.count, err = newMembersMetrics(cfg.Registry); err != nil {
 		return nil, err

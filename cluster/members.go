@@ -68,7 +68,8 @@ type MembersConfig struct {
 	// Default 5 s.
 	Rejoin time.Duration
 
-	// Now is the wall clock that others compare with theirs. Default time.Now.
+	// Now is the machine's wall clock, which others compare with theirs. Default
+	// time.Now.
 	Now func() time.Time
 	// Boot is a clock that never steps and counts the time in which the machine
 	// sleeps. Default Boottime.
@@ -98,6 +99,7 @@ type Members struct {
 	port   string              // that we listen on
 	own    map[string]bool     // every host:port that is ours
 	count  *membersMetrics
+	wall   *Wall
 
 	view     atomic.Pointer[View]
 	replaced atomic.Bool
@@ -238,7 +240,12 @@ type Clock struct {
 // its last 8 readings. Members that are only clients are left out: a service
 // beside the cluster must not outvote it.
 func (m *Members) Clocks() []Clock {
-	own := time.Duration(m.cfg.Now().UnixNano()) - m.cfg.Boot()
+	now, boot := m.wall.read()
+	return m.clocks(now - boot)
+}
+
+// clocks compares with our own wall clock, as it is that much ahead of BOOTTIME.
+func (m *Members) clocks(own time.Duration) []Clock {
 	var out []Clock
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -254,14 +261,44 @@ func (m *Members) Clocks() []Clock {
 	return out
 }
 
-// JudgeClock judges the own wall clock by those of the live members. wasOff is
-// the last verdict.
+// JudgeClock judges the machine's wall clock by those of the live members.
+// wasOff is the last verdict.
 func (m *Members) JudgeClock(wasOff bool) ClockVerdict {
+	now, boot := m.wall.read()
+	return m.judgeClock(now-boot, wasOff)
+}
+
+func (m *Members) judgeClock(own time.Duration, wasOff bool) ClockVerdict {
 	var others []time.Duration
-	for _, c := range m.Clocks() {
+	for _, c := range m.clocks(own) {
 		others = append(others, c.Offset)
 	}
 	return JudgeClock(others, wasOff)
+}
+
+// Now is the wall clock that this node is to act by: see Wall.
+func (m *Members) Now() time.Time { return m.wall.Now() }
+
+// FollowClock is JudgeClock, and has Now follow the verdict. One goroutine calls
+// it, again and again: a step of the machine's clock is believed, or not, when it
+// is called next.
+func (m *Members) FollowClock(wasOff bool) ClockVerdict {
+	now, boot := m.wall.read()
+	v := m.judgeClock(now-boot, wasOff)
+	m.wall.judge(now-boot, v)
+	return v
+}
+
+// CanJudgeClock tells whether as many clocks were read as a verdict takes: three,
+// or those of all nodes of the view.
+func (m *Members) CanJudgeClock() bool {
+	nodes := 0
+	for _, member := range m.View().Members {
+		if !member.Roles.Has(ClientRole) {
+			nodes++
+		}
+	}
+	return 1+len(m.Clocks()) >= min(nodes, 3)
 }
 
 // Leave tells the others that this member goes: they drop it at once, not after

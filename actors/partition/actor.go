@@ -24,6 +24,10 @@ import (
 // judged, not fired.
 const lateWake = 5 * time.Second
 
+// longestSleep bounds how long a timer is set for: a wall clock that runs fast or
+// slow for hours is never stepped.
+const longestSleep = time.Minute
+
 // storeTimeout bounds one request to the store; past it the write is in doubt.
 const storeTimeout = 10 * time.Second
 
@@ -34,6 +38,7 @@ type Shell struct {
 	Alive   func() bool                                                                        // false: the node cannot be sure that it still owns anything, and no delivery is sent; nil: it always can
 	Stamp   func(WorkerID) int64                                                               // the worker's own newest stamp, for its deliveries; nil or 0: they need none
 	Publish func(*belfryv1.Event)
+	Now     func() time.Time     // the wall clock by which things are due; nil: time.Now
 	Hint    func(*belfryv1.Hint) // tells the broker of a queue; it may be lost. nil: nobody is told
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -52,7 +57,7 @@ type owner struct {
 	cancel context.CancelFunc
 	timer  *time.Timer
 	wakeAt time.Time // zero: no wake-up is wanted
-	timed  bool      // the timer is set for wakeAt. It runs on the monotonic clock, so after a backward step it fires too early and is set again.
+	timed  bool      // the timer is set for wakeAt. It runs on the monotonic clock, so it may fire too early and is set again.
 
 	workers map[WorkerID]*actor.PID // of the live ones
 	refs    map[Ref]*actor.PID
@@ -93,6 +98,9 @@ func (yield) Reserved()          {}
 func (yielded) Reserved()        {}
 
 func newOwner(sh Shell, part int32, state *State, stats *atomic.Pointer[Stats]) actor.Actor {
+	if sh.Now == nil {
+		sh.Now = time.Now
+	}
 	return &owner{Shell: sh, state: state, part: part, workers: map[WorkerID]*actor.PID{}, holdings: map[WorkerID]*holdings{}, refs: map[Ref]*actor.PID{}, stats: stats}
 }
 
@@ -274,8 +282,8 @@ func (o *owner) start(ctx actor.Context) {
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	o.timer = time.AfterFunc(time.Hour, func() { o.root.Send(o.self, wake{}) })
 	o.changed = true
-	o.carry(ctx, o.state.Step(time.Now(), Tick{Judge: true}))
-	o.rest(time.Now())
+	o.carry(ctx, o.state.Step(o.Now(), Tick{Judge: true}))
+	o.rest(o.Now())
 }
 
 func (o *owner) stop() {
@@ -296,7 +304,7 @@ func (o *owner) ref(ctx actor.Context) Ref {
 // long past, the process stood still or the clock was stepped, and that comes
 // first.
 func (o *owner) step(ctx actor.Context, e Event) {
-	now := time.Now()
+	now := o.Now()
 	if !o.wakeAt.IsZero() && now.Round(0).Sub(o.wakeAt) > lateWake {
 		o.Log.Warn("overdue after a stall or a step of the clock", "behind", now.Round(0).Sub(o.wakeAt).String())
 		o.wakeAt = time.Time{}
@@ -329,7 +337,7 @@ func (o *owner) rest(now time.Time) {
 	}
 	if !at.Equal(o.wakeAt) || !o.timed {
 		o.wakeAt, o.timed = at, true
-		o.timer.Reset(max(time.Until(at), 0))
+		o.timer.Reset(min(max(at.Sub(o.Now()), 0), longestSleep))
 	}
 }
 

@@ -92,6 +92,9 @@ func NewHost(cfg HostConfig) *Host {
 	if cfg.Loads == 0 {
 		cfg.Loads = 4
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	n := cfg.Routes.Partitions()
 	claims := cluster.DefaultClaims(cfg.Owner, n)
 	claims.Alone, claims.System = cfg.Beats == nil, true
@@ -459,19 +462,19 @@ func (h *Host) watchClock(root *actor.RootContext, self *actor.PID) {
 	const every = 250 * time.Millisecond
 	t := time.NewTicker(every)
 	defer t.Stop()
-	last := time.Now()
+	last, began := h.Now(), time.Now()
 	for {
 		select {
 		case <-h.ctx.Done():
 			return
 		case <-t.C:
 		}
-		now := time.Now()
-		step := now.Round(0).Sub(last.Round(0)) - now.Sub(last)
+		now, wall := time.Now(), h.Now()
+		step := wall.Round(0).Sub(last.Round(0)) - now.Sub(began)
 		if step.Abs() > 500*time.Millisecond {
 			h.Log.Warn("the wall clock was stepped", "by", step.String())
 			root.Send(self, poke{})
 		}
-		last = now
+		last, began = wall, now
 	}
 }

@@ -63,7 +63,7 @@ func (o *owner) listExecutions(ctx context.Context, m *belfryv1.ListExecutions) 
 		limit = defaultPage
 	}
 	limit = min(limit, maxPage)
-	now, before := time.Now(), m.GetBefore()
+	now, before := o.Now(), m.GetBefore()
 	asOf, cursor := now, (*persistence.Cursor)(nil)
 	if before != nil {
 		asOf, cursor = job.Instant(before.GetAsOf()), &persistence.Cursor{ScheduledFor: before.GetScheduledFor(), ExecutionID: before.GetExecutionId()}

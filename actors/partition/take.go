@@ -104,7 +104,7 @@ func (h *Host) load(ctx context.Context, fence persistence.Fence, formerEnded bo
 		cfg.FormerEnded = fence.Epoch - 1
 	}
 	cfg.Partition, cfg.Partitions, cfg.Format = fence.Partition, h.Routes.Partitions(), h.Format()
-	s := New(cfg, fence, time.Now())
+	s := New(cfg, fence, h.Now())
 	if err := h.Store.Load(ctx, fence.Partition, 0, job.DeadSliceOffset, s.LoadRow); err != nil {
 		return nil, fmt.Errorf("load jobs: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +16,7 @@ import (
 	"github.com/belfry-scheduler/belfry/actors/partition"
 	"github.com/belfry-scheduler/belfry/cluster"
 	"github.com/belfry-scheduler/belfry/cluster/wire"
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/clock"
 	"github.com/belfry-scheduler/belfry/persistence"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -100,7 +102,7 @@ func (n *Node) join(ctx context.Context) error {
 	n.process, err = cluster.Join(ctx, cluster.ProcessConfig{
 		Self:    n.self,
 		Wire:    wire.Config{Listen: c.ActorListen, Advertise: host, Cluster: c.Name, TLS: c.TLS, Insecure: c.Insecure, Log: n.log, Registerer: n.registry},
-		Members: cluster.MembersConfig{Listen: c.Listen, Advertise: host, Join: c.Join, Label: c.Name, Keys: keys, Insecure: c.Insecure, Boot: cluster.Boottime, Log: n.log, Registry: n.registry},
+		Members: cluster.MembersConfig{Listen: c.Listen, Advertise: host, Join: c.Join, Label: c.Name, Keys: keys, Insecure: c.Insecure, Now: clock.Now, Boot: cluster.Boottime, Log: n.log, Registry: n.registry},
 		Presence: cluster.PresenceConfig{
 			Every: c.settings().Every(), Status: n.status, Changed: n.look, Events: n.received,
 			Drain: n.askToStop,
@@ -110,7 +112,7 @@ func (n *Node) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.self = n.process.Self
+	n.self, n.now = n.process.Self, n.process.Members.Now
 	n.clockSkew = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "belfry", Name: "clock_skew_seconds", Help: "How far this node's clock is ahead of the median of all nodes' clocks."})
 	n.registry.MustRegister(n.clockSkew)
 	n.relay = newRelay(n.registry)
@@ -224,20 +226,25 @@ func (n *Node) shared() bool {
 }
 
 // watchPause is the time between two looks at the others.
-const watchPause = 500 * time.Millisecond
+const watchPause = 250 * time.Millisecond
 
 // watchOthers looks, again and again, at what the other nodes tell about this
 // one: that its clock is wrong, its format old, or its name taken.
 func (n *Node) watchOthers() {
 	t := time.NewTicker(watchPause)
 	defer t.Stop()
+	compared := sync.OnceFunc(func() { close(n.compared) })
 	for {
 		select {
 		case <-n.ended:
 			return
 		case <-t.C:
 		}
+		enough := n.process.Members.CanJudgeClock()
 		n.judgeClock()
+		if enough {
+			compared()
+		}
 		for _, p := range n.peers() {
 			switch {
 			case p.Store != uuid.Nil && p.Store != n.storeID:
@@ -252,10 +259,30 @@ func (n *Node) watchOthers() {
 	}
 }
 
-// judgeClock compares this node's clock with the others'.
+// compareFor is how long a node that starts waits for readings of the others'
+// clocks. One that lives is pinged within 250 ms for each node that there is.
+const compareFor = 3 * time.Second
+
+// compareClock waits until a starting node's clock has been compared with the
+// others': what it is given before, it would take for due, or for missed, by a
+// clock that may be wrong.
+func (n *Node) compareClock(ctx context.Context) error {
+	n.wait("the node compares its clock with those of the other nodes")
+	select {
+	case <-n.compared:
+	case <-time.After(compareFor):
+		n.log.Warn("too few nodes answer to compare this node's clock with theirs")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// judgeClock compares this node's clock with the others', and has it act by the
+// one that is right.
 func (n *Node) judgeClock() {
 	was := n.clockOff.Load()
-	v := n.process.Members.JudgeClock(was)
+	v := n.process.Members.FollowClock(was)
 	n.clockSkew.Set(v.Offset.Seconds())
 	switch {
 	case v.Off == was:

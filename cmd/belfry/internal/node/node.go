@@ -24,6 +24,7 @@ import (
 	"github.com/belfry-scheduler/belfry/actors/partition"
 	"github.com/belfry-scheduler/belfry/actors/queue"
 	"github.com/belfry-scheduler/belfry/cluster"
+	"github.com/belfry-scheduler/belfry/cmd/belfry/internal/clock"
 	"github.com/belfry-scheduler/belfry/gateway"
 	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -50,6 +51,7 @@ type Node struct {
 	brokers  *broker.Set
 	gateway  *gateway.Gateway
 	relay    *relay
+	now      func() time.Time // the wall clock by which this node acts
 	server   *http.Server
 	listener net.Listener
 	worker   *actor.PID // nil: not of its roles
@@ -62,6 +64,7 @@ type Node struct {
 	format    atomic.Int64       // of stored messages, as the cluster writes them
 	clockSkew prometheus.Gauge
 	clockOff  atomic.Bool
+	compared  chan struct{}                   // closed when its clock was compared with the others'
 	begun     atomic.Bool                     // it does its parts
 	givingUp  atomic.Bool                     // its partitions, to whoever can take them
 	last      atomic.Bool                     // also if nobody can: everything has ended
@@ -92,8 +95,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Logger.With("node", cfg.NodeName), failed: make(chan error, 1), opened: make(chan struct{}),
-		asked: make(chan struct{}), ended: make(chan struct{}),
-		self: cluster.Member{Node: cfg.NodeName, Incarnation: uuid.New(), Started: time.Now().UnixMilli(), Roles: cfg.Roles, Version: cfg.Version, Format: messages.Format},
+		asked: make(chan struct{}), ended: make(chan struct{}), compared: make(chan struct{}), now: clock.Now,
+		self: cluster.Member{Node: cfg.NodeName, Incarnation: uuid.New(), Started: clock.Now().UnixMilli(), Roles: cfg.Roles, Version: cfg.Version, Format: messages.Format},
 	}
 	n.wait("the node is starting")
 	if err := n.start(ctx); err != nil {
@@ -202,6 +205,11 @@ func (n *Node) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	if n.process != nil {
+		if err := n.compareClock(ctx); err != nil {
+			return err
+		}
+	}
 	if err := n.startGateway(policy, constants.ID); err != nil {
 		return err
 	}
@@ -269,7 +277,7 @@ func addresses(ctx context.Context, hosts []string) ([]netip.AddrPort, error) {
 func (n *Node) startGateway(policy job.AddressPolicy, id uuid.UUID) error {
 	var err error
 	n.gateway, err = gateway.New(gateway.Config{
-		Owners: n.routes, Queues: n.queues, Store: n.store, Policy: policy, Ready: n.Ready, Cluster: view{n}, NodeOnly: !n.self.Roles.Has(cluster.Gateway), Remember: n.beater != nil,
+		Owners: n.routes, Queues: n.queues, Store: n.store, Policy: policy, Now: n.now, Ready: n.Ready, Cluster: view{n}, NodeOnly: !n.self.Roles.Has(cluster.Gateway), Remember: n.beater != nil,
 		Brokers: n.brokers.Kinds(), Registry: n.registry, Version: n.cfg.Version, Logger: n.log, TokenKey: id[:],
 	})
 	if err != nil {
@@ -327,7 +335,7 @@ func (n *Node) startHost() error {
 	state := partition.DefaultConfig()
 	state.Node, state.Retention, state.Hosts = n.cfg.NodeName, n.cfg.Retention, n.cfg.Limits.Hosts
 	cfg := partition.HostConfig{
-		Shell:  partition.Shell{Store: n.store, Publish: n.publish, Hint: n.queues.Hint, Metrics: partition.NewMetrics(n.registry), Log: n.log},
+		Shell:  partition.Shell{Store: n.store, Now: n.now, Publish: n.publish, Hint: n.queues.Hint, Metrics: partition.NewMetrics(n.registry), Log: n.log},
 		State:  state,
 		Owner:  n.self.Owner(),
 		Routes: n.routes,
