@@ -32,7 +32,7 @@ func TestAllStop(t *testing.T) {
 		}
 	}
 	for _, n := range c.All {
-		if err := n.Wait(70 * time.Second); err != nil {
+		if err := n.Wait(slow(t, 70*time.Second)); err != nil {
 			t.Errorf("%s ended with %v\n%s", n.Name, err, lastLines(n.Log(), 20))
 		}
 		t.Logf("%s ended after %s", n.Name, time.Since(began).Round(time.Millisecond))

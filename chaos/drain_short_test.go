@@ -106,7 +106,7 @@ func newCalls(t *testing.T, c *Nodes, n *Node) *calls {
 			t.Fatal(err)
 		}
 	}
-	if !ledger.WaitFor(len(jobs), 10*time.Second) {
+	if !ledger.WaitFor(len(jobs), slow(t, 10*time.Second)) {
 		t.Fatalf("%d calls of %d run", ledger.Len(), len(jobs))
 	}
 	return x

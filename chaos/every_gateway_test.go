@@ -187,7 +187,7 @@ func (h *hands) checkOne(one *hand) {
 			h.t.Errorf("%s at %s: %+v, %v; change %d was acknowledged, revision %d", one.job, n.Listen, job, err, one.changes, one.revision)
 		}
 		var records []Record
-		h.c.Await("all that was triggered is decided", RecoveryBound, func() (any, bool) {
+		h.c.Await("all that was triggered is decided", slow(h.t, RecoveryBound), func() (any, bool) {
 			var err error
 			records, err = n.Executions(one.job)
 			return err, err == nil && settled(records)

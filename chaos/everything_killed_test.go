@@ -29,6 +29,7 @@ func TestEverythingKilled(t *testing.T) {
 		l.anywhere()
 		l.blackOut(c, db, i%2 == 0)
 		l.recovered(c)
+		l.caughtUp(time.Now())
 	}
 	l.seconds(4)
 	x.end()

@@ -82,7 +82,7 @@ func (l *load) register(name string, n int, every, spread time.Duration, target 
 // registerWith is register with more fields of the jobs.
 func (l *load) registerWith(name string, n int, every, spread time.Duration, target any, more map[string]any) time.Time {
 	l.t.Helper()
-	start := time.Now().Add(2 * time.Second).Truncate(time.Second).UTC()
+	start := time.Now().Add(slow(l.t, 2*time.Second)).Truncate(time.Second).UTC()
 	var jobs []map[string]any
 	for i := range n {
 		first := start.Add(spread * time.Duration(i) / time.Duration(n)).Truncate(time.Millisecond)
@@ -105,7 +105,7 @@ func (l *load) registerWith(name string, n int, every, spread time.Duration, tar
 // flow waits for so many more deliveries.
 func (l *load) flow(n int) {
 	l.t.Helper()
-	if !l.ledger.WaitFor(l.ledger.Len()+n, time.Minute) {
+	if !l.ledger.WaitFor(l.ledger.Len()+n, slow(l.t, time.Minute)) {
 		l.t.Fatalf("deliveries have stopped at %d\n%s", l.ledger.Len(), l.on.Log())
 	}
 }
@@ -121,6 +121,28 @@ func (l *load) anywhere() {
 func (l *load) seconds(n float64) {
 	l.t.Helper()
 	l.flow(int(l.rate * n))
+}
+
+// caughtUp waits until every slot up to a moment was delivered, of the jobs that
+// have all of them delivered, whenever that is.
+func (l *load) caughtUp(to time.Time) {
+	l.t.Helper()
+	eventually(l.t, "all that was due has come", func() bool {
+		receipts, _ := l.ledger.Receipts()
+		came := map[string]map[string]bool{}
+		for _, r := range receipts {
+			if came[r.Job] == nil {
+				came[r.Job] = map[string]bool{}
+			}
+			came[r.Job][r.Execution] = true
+		}
+		for _, j := range l.history.Jobs {
+			if j.CatchUp == nil && len(came[j.ID]) < len(j.Ops[0].Schedule.Due(time.Time{}, to)) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // finish ends the load, and checks what was due against what came and what is
@@ -172,7 +194,7 @@ const quiet = 2 * time.Second
 // records reads the records of all jobs once nothing is on the way.
 func (l *load) records() map[string][]Record {
 	l.t.Helper()
-	limit := time.After(2 * time.Minute)
+	limit := time.After(slow(l.t, 2*time.Minute))
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for jobs := l.history.Jobs; len(jobs) > 0; {

@@ -94,9 +94,9 @@ func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(time.Minute); !so(); <-tick.C {
+	for end := time.Now().Add(slow(t, time.Minute)); !so(); <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("after a minute it is not so that %s", what)
+			t.Fatalf("in all this time it is not so that %s", what)
 		}
 	}
 }

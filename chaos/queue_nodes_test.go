@@ -260,7 +260,7 @@ func (w *claimers) flow(n int) {
 		return w.done
 	}
 	want := so() + n
-	w.c.Await(fmt.Sprintf("%d more are completed", n), time.Minute, func() (any, bool) { return so(), so() >= want })
+	w.c.Await(fmt.Sprintf("%d more are completed", n), slow(w.t, time.Minute), func() (any, bool) { return so(), so() >= want })
 }
 
 // rest ends the work.

@@ -34,14 +34,14 @@ func TestRetries(t *testing.T) {
 	}
 	n := envInt(t, "BELFRY_CHAOS_RETRIES", 6)
 	var jobs []map[string]any
-	first := time.Now().Add(2 * time.Second).Truncate(time.Second).UTC()
+	first := time.Now().Add(slow(t, 2*time.Second+time.Duration(n)*10*time.Millisecond)).Truncate(time.Second).UTC()
 	for name, script := range targets {
 		for i := range n {
 			url, err := l.ledger.Also(fmt.Sprintf("127.0.%d.%d", 10+len(jobs)/250, 1+len(jobs)%250), script)
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := first.Add(time.Duration(i) * 150 * time.Millisecond)
+			at := first.Add(time.Duration(i) * min(150*time.Millisecond, 30*time.Second/time.Duration(n)))
 			id := fmt.Sprint(name, "-", i)
 			jobs = append(jobs, map[string]any{
 				"job_id": id, "schedule_expr": at.Format(time.RFC3339Nano), "target": url, "timeout": "1s",

@@ -37,7 +37,7 @@ func TestRollingRestart(t *testing.T) {
 		over := l.hit(Restarted, n)
 		began := time.Now()
 		l.drain(c, n)
-		if err := n.Wait(70 * time.Second); err != nil {
+		if err := n.Wait(slow(t, 70*time.Second)); err != nil {
 			t.Fatalf("%s was asked to stop: %v\n%s", n.Name, err, lastLines(n.Log(), 60))
 		}
 		t.Logf("%s has stopped after %s", n.Name, time.Since(began).Round(time.Millisecond))
@@ -53,8 +53,8 @@ func TestRollingRestart(t *testing.T) {
 		t.Errorf("%s has stopped, though calls of 7 s run", n.Name)
 	}
 	began := time.Now()
-	_ = n.Signal(syscall.SIGTERM) // it may have ended
-	_ = n.Wait(10 * time.Second)  // not with 0
+	_ = n.Signal(syscall.SIGTERM)       // it may have ended
+	_ = n.Wait(slow(t, 10*time.Second)) // not with 0
 	over()
 	const interrupted = 130
 	if took := time.Since(began); took > slow(t, time.Second) || n.ExitCode() != interrupted {
@@ -75,5 +75,5 @@ func (l *load) drain(c *Nodes, n *Node) {
 	if err := n.Signal(syscall.SIGTERM); err != nil {
 		l.t.Fatal(err)
 	}
-	c.Await("the node is not ready", 10*time.Second, func() (any, bool) { return "ready", !n.Ready() })
+	c.Await("the node is not ready", slow(l.t, 10*time.Second), func() (any, bool) { return "ready", !n.Ready() })
 }

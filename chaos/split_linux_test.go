@@ -134,7 +134,9 @@ func (s *splitNodes) split(victim *Node, last time.Duration, cut func(*Host) err
 // Case C104: the halves of a split find each other again without a restart, and
 // meanwhile each job has one owner, with the database on both sides or on one.
 //
-// BELFRY_CHAOS_SPLIT_SECONDS is how long the last cut is (35).
+// BELFRY_CHAOS_SPLIT_SECONDS is how long the last cut is (35), BELFRY_CHAOS_CUTS how
+// many there are: 6, or 9 with those of one direction between a node and the
+// database.
 func TestSplits(t *testing.T) {
 	t.Parallel()
 	const last = 2 * TTL
@@ -154,6 +156,14 @@ func TestSplits(t *testing.T) {
 		peers := s.peers(s.All[1])
 		return errors.Join(n.CutOneWay(peers[0], h), n.CutOneWay(peers[1], h))
 	})
+	if envInt(t, "BELFRY_CHAOS_CUTS", 6) > 6 {
+		t.Log("not heard by the database")
+		s.cutOff(s.All[0], last, func(h *Host) error { return n.CutOneWay(h, s.database) })
+		t.Log("does not hear the database")
+		s.cutOff(s.All[1], last, func(h *Host) error { return n.CutOneWay(s.database, h) })
+		t.Log("cut off from one node")
+		s.split(s.All[2], last, func(h *Host) error { return n.Cut(h, s.host[s.All[0]]) })
+	}
 	t.Logf("cut off from nodes and database for %s", long)
 	s.cutOff(s.All[2], long, func(h *Host) error { return n.Cut(h, append(s.peers(s.All[2]), s.database)...) })
 	s.load.seconds(2)
