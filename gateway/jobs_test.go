@@ -252,6 +252,12 @@ func TestValidateOnlyStoresNothing(t *testing.T) {
 		t.Errorf("%d jobs", n)
 	}
 	b.do("POST", "/v1/jobs?validate_only=yes", spec("")).refused("query.validate_only")
+	for _, empty := range []string{"validate_only=", "validate_only"} {
+		b.do("POST", "/v1/jobs?"+empty, spec("")).refused("query.validate_only")
+	}
+	for _, empty := range []string{"cascade=", "cascade"} { // perhaps a script's variable that is not set
+		b.do("DELETE", "/v1/jobs/a?"+empty, "").refused("query.cascade")
+	}
 	b.do("POST", "/v1/jobs?validate_only=true", spec(`"timeout":"0s"`)).refused("body.timeout")
 }
 

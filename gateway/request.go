@@ -114,12 +114,13 @@ func clip(s string) string {
 	return s
 }
 
-// flag is a boolean parameter: true, false, or absent for false.
+// flag is a boolean parameter: true, false, or absent for false. An empty one is
+// neither: it may be the variable of a script that was not set.
 func (c *call) flag(name string) (bool, error) {
 	switch v := c.query.Get(name); {
-	case v == "true", v == "" && c.query.Has(name):
+	case v == "true":
 		return true, nil
-	case v == "", v == "false":
+	case v == "false", !c.query.Has(name):
 		return false, nil
 	default:
 		return false, invalid("query."+name, "%q is neither true nor false", clip(v))

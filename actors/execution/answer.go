@@ -88,10 +88,11 @@ func elsewhere(location string) string {
 // retryAfter is the pause that a target asks for, in seconds or until a date.
 // What makes no sense is no wish at all.
 func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
-		if seconds > uint64(longestRetryAfter/time.Second) {
-			return longestRetryAfter
-		}
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && seconds > uint64(longestRetryAfter/time.Second):
+		return longestRetryAfter
+	case err == nil:
 		return time.Duration(seconds) * time.Second
 	}
 	if date, err := http.ParseTime(value); err == nil {

@@ -35,7 +35,7 @@ func (v *Vault) signers(ref string) (out signers, keys []string, err error) {
 	}
 	for i, key := range keys {
 		signer, err := standardwebhooks.NewWebhook(key)
-		if err != nil || len(key) < leastKey*4/3 {
+		if err != nil || len(strings.TrimPrefix(key, "whsec_")) < leastKey*4/3 {
 			return nil, nil, fmt.Errorf("the secret %s: key %d is not %d bytes or more in base64, such as \"openssl rand -base64 32\" prints", ref, i+1, leastKey)
 		}
 		out = append(out, signer)

@@ -151,7 +151,7 @@ func TestRetryAfter(t *testing.T) {
 		"0":                             0,
 		"120":                           2 * time.Minute,
 		"999999999":                     longestRetryAfter,
-		"99999999999999999999999":       0,
+		"99999999999999999999999":       longestRetryAfter,
 		"-1":                            0,
 		"+5":                            0,
 		"1.5":                           0,

@@ -94,7 +94,7 @@ func TestRequestsAreSignedWithEachKey(t *testing.T) {
 	key := func(fill string) string {
 		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(fill, 32)))
 	}
-	v, dir := vault(t, map[string]string{"keys": key("new") + "\n" + key("old") + "\n", "short": "whsec_YWJj", "words": "not base64, but long enough to be a key",
+	v, dir := vault(t, map[string]string{"keys": key("new") + "\n" + key("old") + "\n", "short": "whsec_YWJj", "almost": "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 21))), "words": "not base64, but long enough to be a key",
 		"many": strings.Repeat(key("k")+"\n", maxSigners+1)}, nil)
 	type seen struct {
 		header http.Header
@@ -127,7 +127,7 @@ func TestRequestsAreSignedWithEachKey(t *testing.T) {
 			t.Errorf("the %s key verifies another body", fill)
 		}
 	}
-	for file, why := range map[string]string{"short": "24 bytes", "words": "keys", "many": "at most 4", "absent": "no such file"} {
+	for file, why := range map[string]string{"short": "24 bytes", "almost": "24 bytes", "words": "keys", "many": "at most 4", "absent": "no such file"} {
 		r := client.Deliver(t.Context(), signed(file), 1, unbroken)
 		if r.GetOutcome() != failedOutcome || r.GetSentAt() != 0 || !strings.Contains(r.GetError(), why) {
 			t.Errorf("%s: %v", file, r)

@@ -57,7 +57,7 @@ func (f *deadFlags) get() client.DeadFilter {
 
 func newDeadList(a *app) *cobra.Command {
 	var f deadFlags
-	var limit int
+	limit := limitFlag(50)
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -69,14 +69,14 @@ func newDeadList(a *app) *cobra.Command {
 				return err
 			}
 			w, n := output.NewWriter(a.stdout, a.format, deadView()), 0
-			for d, err := range c.DeadLetters(cmd.Context(), f.get(), pageSize(limit)) {
+			for d, err := range c.DeadLetters(cmd.Context(), f.get(), pageSize(int(limit))) {
 				if err != nil {
 					return err
 				}
 				if err := w.Add(d); err != nil {
 					return err
 				}
-				if n++; n == limit {
+				if n++; n == int(limit) {
 					break
 				}
 			}
@@ -84,7 +84,7 @@ func newDeadList(a *app) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 50, "at most this many; 0 for all")
+	cmd.Flags().Var(&limit, "limit", "at most this many; 0 for all")
 	return cmd
 }
 

@@ -57,7 +57,7 @@ func reasonOf(e api.Execution) string {
 }
 
 func newExecutionsList(a *app) *cobra.Command {
-	var limit int
+	limit := limitFlag(20)
 	cmd := &cobra.Command{
 		Use:               "list JOB",
 		Aliases:           []string{"ls"},
@@ -70,21 +70,21 @@ func newExecutionsList(a *app) *cobra.Command {
 				return err
 			}
 			w, n := output.NewWriter(a.stdout, a.format, executionView()), 0
-			for e, err := range c.Executions(cmd.Context(), args[0], pageSize(limit)) {
+			for e, err := range c.Executions(cmd.Context(), args[0], pageSize(int(limit))) {
 				if err != nil {
 					return err
 				}
 				if err := w.Add(e); err != nil {
 					return err
 				}
-				if n++; n == limit {
+				if n++; n == int(limit) {
 					break
 				}
 			}
 			return w.Close()
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 20, "at most this many; 0 for all")
+	cmd.Flags().Var(&limit, "limit", "at most this many; 0 for all")
 	return cmd
 }
 

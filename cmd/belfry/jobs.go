@@ -82,7 +82,7 @@ func (f *listFlags) add(cmd *cobra.Command) {
 func newJobsList(a *app) *cobra.Command {
 	var (
 		f     listFlags
-		limit int
+		limit limitFlag
 	)
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -97,14 +97,14 @@ func newJobsList(a *app) *cobra.Command {
 			}
 			f.filter.NextRunBefore = f.before.Time
 			w, n := output.NewWriter(a.stdout, a.format, jobView()), 0
-			for j, err := range c.Jobs(cmd.Context(), f.filter, pageSize(limit)) {
+			for j, err := range c.Jobs(cmd.Context(), f.filter, pageSize(int(limit))) {
 				if err != nil {
 					return err
 				}
 				if err := w.Add(j); err != nil {
 					return err
 				}
-				if n++; n == limit {
+				if n++; n == int(limit) {
 					break
 				}
 			}
@@ -112,7 +112,7 @@ func newJobsList(a *app) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0 for all")
+	cmd.Flags().Var(&limit, "limit", "at most this many; 0 for all")
 	return cmd
 }
 

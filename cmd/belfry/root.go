@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,9 @@ func (a *app) note(format string, args ...any) {
 
 // client connects to the server of --server; key may name the idempotency key.
 func (a *app) client(key string) (*client.Client, error) {
+	if a.requestTimeout < 0 {
+		return nil, usage("--request-timeout %s is negative: 0 is none", a.requestTimeout)
+	}
 	c, err := client.New(client.Config{
 		Server: a.server, Timeout: a.requestTimeout, UserAgent: "belfry-cli/" + buildVersion(), IdempotencyKey: key,
 	})
@@ -123,6 +127,8 @@ func exactly(names ...string) cobra.PositionalArgs {
 			return usage("%s needs %s", cmd.CommandPath(), strings.Join(names[len(args):], " and "))
 		case len(args) > len(names):
 			return usage("%s takes %d argument(s), and %q is one more", cmd.CommandPath(), len(names), args[len(names)])
+		case slices.Contains(args, ""):
+			return usage("%s: %s is empty", cmd.CommandPath(), names[slices.Index(args, "")])
 		}
 		return nil
 	}
@@ -133,6 +139,9 @@ func atLeastOne(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return usage("%s needs at least one %s", cmd.CommandPath(), name)
+		}
+		if slices.Contains(args, "") {
+			return usage("%s: a %s is empty", cmd.CommandPath(), name)
 		}
 		return nil
 	}

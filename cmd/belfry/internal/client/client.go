@@ -95,7 +95,7 @@ func (e *Unreachable) Unwrap() error { return e.Err }
 
 // call is one request before it is sent.
 type call struct {
-	method, path string
+	method, path string // the path is escaped
 	query        url.Values
 	header       http.Header
 	body         []byte
@@ -151,9 +151,12 @@ func (c *Client) send(ctx context.Context, req call) (*http.Response, error) {
 
 func (c *Client) once(ctx context.Context, req call) (*http.Response, error) {
 	target := *c.base
-	target.Path += req.path
-	target.RawPath = c.base.EscapedPath() + escapePath(req.path)
-	target.RawQuery = req.query.Encode()
+	target.RawPath = c.base.EscapedPath() + req.path
+	path, err := url.PathUnescape(target.RawPath)
+	if err != nil {
+		return nil, err
+	}
+	target.Path, target.RawQuery = path, req.query.Encode()
 	var body io.Reader
 	if req.body != nil {
 		body = bytes.NewReader(req.body)
@@ -171,14 +174,9 @@ func (c *Client) once(ctx context.Context, req call) (*http.Response, error) {
 	return c.http.Do(r)
 }
 
-// escapePath escapes each segment of a path.
-func escapePath(path string) string {
-	segments := strings.Split(path, "/")
-	for i, s := range segments {
-		segments[i] = url.PathEscape(s)
-	}
-	return strings.Join(segments, "/")
-}
+// segment is an id as one segment of a path, whatever it holds: a slash in it
+// must not lead to another address.
+func segment(id string) string { return url.PathEscape(id) }
 
 // unreachable wraps what went wrong on the way, unless the caller gave up.
 func (c *Client) unreachable(ctx context.Context, err error) error {

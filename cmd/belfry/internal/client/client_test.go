@@ -270,3 +270,20 @@ func TestFollowContinuesWhereItWas(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// An id leads to its own address, whatever is in it.
+func TestAnIDIsOneSegment(t *testing.T) {
+	t.Parallel()
+	var paths []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.URL.EscapedPath())
+		answer(w, http.StatusBadRequest, `{"title":"no"}`)
+	})
+	for id, want := range map[string]string{"a/trigger": "a%2Ftrigger", "a?x=1#y": "a%3Fx=1%23y", "a%2Fb": "a%252Fb", "a b": "a%20b", "..": "..", "a~1~x": "a~1~x"} {
+		paths = nil
+		_, err := c.Get(t.Context(), id)
+		if diff := cmp.Diff([]string{"/v1/jobs/" + want}, paths); err == nil || diff != "" {
+			t.Errorf("%q: %v, %s", id, err, diff)
+		}
+	}
+}

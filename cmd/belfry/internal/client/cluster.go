@@ -35,7 +35,7 @@ func list[T any](ctx context.Context, c *Client, path string) (out []Doc[T], err
 
 // Drain tells a node to hand over what it owns and to stop.
 func (c *Client) Drain(ctx context.Context, node string) (Doc[api.Draining], error) {
-	return one[api.Draining](c.do(ctx, call{method: http.MethodPost, path: "/v1/cluster/members/" + node + "/drain"}))
+	return one[api.Draining](c.do(ctx, call{method: http.MethodPost, path: "/v1/cluster/members/" + segment(node) + "/drain"}))
 }
 
 // AwaitDrained looks at the members until the process m has left, or owns

@@ -44,6 +44,6 @@ func (c *Client) Retry(ctx context.Context, id string, req api.ReplayRequest) (D
 
 // Purge forgets a dead letter.
 func (c *Client) Purge(ctx context.Context, id string) error {
-	_, err := c.do(ctx, call{method: http.MethodDelete, path: "/v1/dead-letters/" + id})
+	_, err := c.do(ctx, call{method: http.MethodDelete, path: "/v1/dead-letters/" + segment(id)})
 	return err
 }

@@ -52,7 +52,7 @@ type Result struct {
 
 const jsonType = "application/json"
 
-func jobPath(id string) string { return "/v1/jobs/" + id }
+func jobPath(id string) string { return "/v1/jobs/" + segment(id) }
 
 // Create makes a job; the server refuses when it exists. The body is a
 // JobRequest in JSON.
@@ -119,7 +119,7 @@ func (c *Client) Cancel(ctx context.Context, id string, req api.CancelRequest) (
 	return one[api.Cancelled](c.post(ctx, executionPath(id)+"/cancel", req))
 }
 
-func executionPath(id string) string { return "/v1/executions/" + id }
+func executionPath(id string) string { return "/v1/executions/" + segment(id) }
 
 func (c *Client) act(ctx context.Context, id, action string, req any) (answer, error) {
 	r := call{method: http.MethodPost, path: jobPath(id) + "/" + action, changes: true}

@@ -34,7 +34,7 @@ func (c *Client) CancelBackfill(ctx context.Context, jobID, id string) error {
 	return err
 }
 
-func backfillPath(jobID, id string) string { return jobPath(jobID) + "/backfills/" + id }
+func backfillPath(jobID, id string) string { return jobPath(jobID) + "/backfills/" + segment(id) }
 
 // Explain asks why a job did or did not run at an instant; zero: why it does not
 // run now.

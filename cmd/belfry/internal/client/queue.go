@@ -21,19 +21,19 @@ func (c *Client) Claim(ctx context.Context, req api.ClaimRequest) (*api.Claimed,
 
 // Complete says how a claimed execution ended. It may be repeated.
 func (c *Client) Complete(ctx context.Context, id string, req api.CompleteRequest) error {
-	_, err := c.post(ctx, "/internal/executions/"+id+"/complete", req)
+	_, err := c.post(ctx, "/internal/executions/"+segment(id)+"/complete", req)
 	return err
 }
 
 // Heartbeat keeps a claimed execution for longer.
 func (c *Client) Heartbeat(ctx context.Context, id string, req api.HeartbeatRequest) error {
-	_, err := c.post(ctx, "/internal/executions/"+id+"/heartbeat", req)
+	_, err := c.post(ctx, "/internal/executions/"+segment(id)+"/heartbeat", req)
 	return err
 }
 
 // Release gives a claimed execution back.
 func (c *Client) Release(ctx context.Context, id string, req api.ReleaseRequest) error {
-	_, err := c.post(ctx, "/internal/executions/"+id+"/release", req)
+	_, err := c.post(ctx, "/internal/executions/"+segment(id)+"/release", req)
 	return err
 }
 
