@@ -210,7 +210,7 @@ func (s *State) armCatchUp(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *jo
 	armed := 0
 	for ; len(j.past.catchUp) > 0 && armed < n; armed++ {
 		slot := j.past.catchUp[0].GetNext()
-		s.armSlot(c, j, sp, slot, s.now, true)
+		s.armSlot(c, j, sp, slot, max(s.now, slot), true) // the clock may have been stepped back
 		j.past.passCatchUp(sched, slot)
 	}
 	return armed

@@ -155,7 +155,7 @@ func (s *State) armBackfill(c *change, j *jobRec, b *belfryv1.Backfill) {
 		return
 	}
 	slot := time.UnixMilli(b.GetNext())
-	f := s.launch(j, sp, slot.UnixMilli(), s.now)
+	f := s.launch(j, sp, slot.UnixMilli(), max(s.now, slot.UnixMilli()))
 	f.kind, f.hash, f.backfill, f.newKey, f.rev = job.Backfilled, job.BackfillHash(b.GetId(), slot), b.GetNumber(), b.GetNewKey(), b.GetRevision()
 	f.id = job.MarkedID(job.Backfilled, j.id, j.gen, f.hash, slot)
 	s.enter(f, c)

@@ -87,6 +87,17 @@ func (s *State) loadPast(j *jobRec, st *belfryv1.JobState) {
 			j.reached = min(j.reached, f.slot-1)
 		}
 	}
+	j.reached = max(j.reached, j.recorded())
+}
+
+// recorded is the latest slot that is known to be recorded: it may be later than
+// now, and than what is in flight, after a backward step of the clock.
+func (j *jobRec) recorded() int64 {
+	ended := j.past.last
+	if ref, ok := job.ParseExecutionID(ended.GetExecutionId()); !ok || ref.Kind != job.Scheduled || ref.Generation != j.gen {
+		ended = nil
+	}
+	return max(j.past.open.GetLast(), ended.GetScheduledFor())
 }
 
 // spoil marks a job whose row cannot be read, without touching the row.

@@ -107,17 +107,17 @@ func (w *world) verifyBackfill(f *fill, ran map[int64]map[string]bool) {
 	if f.cancelled || j == nil || j.gen != f.gen || j.status == job.Deleted {
 		return
 	}
-	if b := j.backfill(f.id); b != nil && b.GetCancelled() > 0 {
-		if !ended(b) || b.GetSucceeded()+b.GetFailed()+b.GetCancelled() != b.GetTotal() {
-			w.t.Fatalf("backfill %s has not ended: %v", f.id, b)
-		}
-		return // some were cancelled one by one, or replaced by live slots
-	}
 	if b := j.backfill(f.id); b != nil && !ended(b) && f.spec.GetTarget().GetQueue() != nil && f.spec.GetRateLimit() != nil {
 		return // outside workers have come to an end before its tokens have
 	}
 	if b := j.backfill(f.id); b != nil && !ended(b) && solitary(f.spec) {
 		return // it waits behind what is live, and there has been no gap
+	}
+	if b := j.backfill(f.id); b != nil && b.GetCancelled() > 0 {
+		if !ended(b) || b.GetSucceeded()+b.GetFailed()+b.GetCancelled() != b.GetTotal() {
+			w.t.Fatalf("backfill %s has not ended: %v", f.id, b)
+		}
+		return // some were cancelled one by one, or replaced by live slots
 	}
 	for _, at := range want {
 		if len(ran[at.UnixMilli()]) != 1 {

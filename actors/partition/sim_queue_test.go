@@ -28,8 +28,9 @@ type outsiders struct {
 // outsideAsk is a request whose answer may come.
 type outsideAsk struct {
 	ref  Ref
-	hold *hold1   // nil: a claim
-	end  leaseEnd // that it asks for; leaseUnknown: a heartbeat
+	hold *hold1        // nil: a claim
+	end  leaseEnd      // that it asks for; leaseUnknown: a heartbeat
+	back time.Duration // sim.back by then: times in the answer are by the clock as it was
 }
 
 // hold1 is an execution as its worker holds it.
@@ -63,7 +64,7 @@ func (s *sim) outside() {
 
 func (s *sim) claimSome(most int, lease time.Duration) {
 	s.nextRef++
-	s.out.asked = append(s.out.asked, outsideAsk{ref: s.nextRef})
+	s.out.asked = append(s.out.asked, outsideAsk{ref: s.nextRef, back: s.back})
 	s.step(Claimed{s.nextRef, &belfryv1.Claim{
 		Queue: simQueues[s.r.IntN(2)], Worker: fmt.Sprint("w", s.r.IntN(3)), Max: int32(most), LeaseMs: lease.Milliseconds(),
 	}})
@@ -73,7 +74,7 @@ func (s *sim) claimSome(most int, lease time.Duration) {
 // underLease asks for the end of a lease, or for more of it.
 func (s *sim) underLease(h *hold1, end leaseEnd) {
 	s.nextRef++
-	s.out.asked = append(s.out.asked, outsideAsk{s.nextRef, h, end})
+	s.out.asked = append(s.out.asked, outsideAsk{s.nextRef, h, end, s.back})
 	h.over = h.over || end != leaseUnknown
 	cmd := &belfryv1.Command{Id: fmt.Sprint("c", s.nextRef), JobId: h.GetJobId()}
 	switch end {
@@ -102,7 +103,7 @@ func (s *sim) hear() {
 		case *belfryv1.Answers:
 			for _, one := range answer.GetAnswers() {
 				if g := one.GetGrant(); g != nil {
-					s.granted(g)
+					s.granted(g, s.back-a.back)
 				}
 			}
 		case *belfryv1.Answer:
@@ -114,10 +115,11 @@ func (s *sim) hear() {
 	s.out.asked = left
 }
 
-// granted: nobody else holds it, and the token is higher than all before.
-func (s *sim) granted(g *belfryv1.Grant) {
+// granted: nobody else holds it, and the token is higher than all before. The
+// clock went back since it was asked for.
+func (s *sim) granted(g *belfryv1.Grant, back time.Duration) {
 	o := &s.out
-	h := &hold1{Grant: g, until: time.UnixMilli(g.GetExpiresAt())}
+	h := &hold1{Grant: g, until: time.UnixMilli(g.GetExpiresAt()).Add(-back)}
 	if last := o.newest[g.GetExecutionId()]; last != nil {
 		if !last.over && s.now.Before(last.until) {
 			s.t.Fatalf("%s is granted to %v at %v, and %v has it until %v", g.GetExecutionId(), g.GetLease(), s.now, last.GetLease(), last.until)
@@ -155,7 +157,7 @@ func (s *sim) heard(a outsideAsk, answer *belfryv1.Answer) {
 		if o.newest[id] != a.hold {
 			s.t.Fatalf("%s: %s is extended, and %s was granted since", id, a.hold.GetLease(), o.newest[id].GetLease())
 		}
-		a.hold.until = time.UnixMilli(answer.GetLeaseHeld().GetExpiresAt())
+		a.hold.until = time.UnixMilli(answer.GetLeaseHeld().GetExpiresAt()).Add(a.back - s.back)
 	case o.ended[a.hold.GetLease()] != leaseUnknown && o.ended[a.hold.GetLease()] != a.end:
 		s.t.Fatalf("%s: %q is accepted under %s, and before %q", id, a.end, a.hold.GetLease(), o.ended[a.hold.GetLease()])
 	case a.end == leaseSucceeded && o.success[id] != "" && o.success[id] != a.hold.GetLease():

@@ -37,9 +37,10 @@ type sim struct {
 	lives map[string][]*life
 	acked map[string]bool // ids with an acknowledged registration
 	fills []*fill
-	rough bool    // the store misbehaves just now
-	slow  bool    // it takes its time just now
-	late  *Commit // what it has not answered yet
+	rough bool          // the store misbehaves just now
+	slow  bool          // it takes its time just now
+	late  *Commit       // what it has not answered yet
+	back  time.Duration // by which the clock was stepped back so far
 	out   outsiders
 }
 
@@ -145,9 +146,8 @@ func (s *sim) act() {
 		s.fills = append(s.fills, s.backfillRandom(id, s.r, s.ask)...)
 	case 19:
 		s.cancelRandom()
-	case 20: // the clock steps
-		s.now = s.now.Add(time.Duration(s.r.IntN(3600)-120) * time.Second)
-		s.step(Tick{Judge: true})
+	case 20:
+		s.stepClock(time.Duration(s.r.IntN(3600)-120) * time.Second)
 	case 21: // a long outage
 		s.lose(time.Duration(s.r.IntN(72)) * time.Hour)
 	case 10, 11: // too short for the store to be away
@@ -155,6 +155,17 @@ func (s *sim) act() {
 	default:
 		s.advance(time.Duration(s.r.IntN(120_000)) * time.Millisecond)
 	}
+}
+
+// stepClock steps the clock; what outside workers were promised is as long as
+// before.
+func (s *sim) stepClock(by time.Duration) {
+	s.now = s.now.Add(by)
+	s.back -= min(by, 0)
+	for _, h := range s.out.holds {
+		h.until = h.until.Add(min(by, 0))
+	}
+	s.step(Tick{Judge: true})
 }
 
 // One of the jobs is always registered with max_runs.
@@ -202,7 +213,7 @@ func (s *sim) aboutDead(id string) {
 	}
 	c := &belfryv1.Command{JobId: id}
 	execution := dead[s.r.IntN(len(dead))]
-	if s.r.IntN(4) == 0 { // its worker had done it
+	if s.r.IntN(4) == 0 && s.delivered(execution) { // its worker had done it
 		s.finish(&belfryv1.Delivery{ExecutionId: execution, JobId: id, Attempt: 1}, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED}, s.state.life)
 		s.step(Tick{})
 		return
@@ -213,6 +224,11 @@ func (s *sim) aboutDead(id string) {
 		c.Action = &belfryv1.Command_Replay{Replay: &belfryv1.ReplayDead{ExecutionId: execution, SameKey: s.r.IntN(2) == 0}}
 	}
 	s.ask(c)
+}
+
+// delivered tells that a worker of a node was given an execution.
+func (s *sim) delivered(execution string) bool {
+	return slices.ContainsFunc(s.deliveries, func(d delivery) bool { return d.id == execution })
 }
 
 // cancelExecution cancels one of the executions in flight.
@@ -414,7 +430,7 @@ func (s *sim) verifyDeliveries() {
 	}
 	last := map[string]delivery{}
 	for _, d := range s.deliveries {
-		if d.at.Before(d.slot) {
+		if d.at.Before(d.due) {
 			s.t.Fatalf("%s was delivered at %s, before its time", d.id, d.at)
 		}
 		before, again := last[d.id]

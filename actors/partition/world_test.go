@@ -77,6 +77,7 @@ const (
 type delivery struct {
 	id, key string
 	slot    time.Time
+	due     time.Time // not before
 	at      time.Time
 	attempt int32
 	epoch   int64
@@ -381,8 +382,12 @@ func (w *world) holding() []*belfryv1.DeliveryRef {
 func (w *world) begin(x *belfryv1.Delivery, epoch int64) {
 	w.alone(x)
 	w.running[x.GetExecutionId()] = &job1{x}
+	due := x.GetScheduledFor()
+	if ref, ok := job.ParseExecutionID(x.GetExecutionId()); ok && ref.Kind == job.Replayed {
+		due = x.GetDue() // its slot is that of a dead letter, from before a step of the clock perhaps
+	}
 	w.deliveries = append(w.deliveries, delivery{
-		id: x.GetExecutionId(), key: x.GetKey(), slot: time.UnixMilli(x.GetScheduledFor()).UTC(), at: w.now, attempt: x.GetAttempt(), epoch: epoch,
+		id: x.GetExecutionId(), key: x.GetKey(), slot: time.UnixMilli(x.GetScheduledFor()).UTC(), due: time.UnixMilli(due).UTC(), at: w.now, attempt: x.GetAttempt(), epoch: epoch,
 	})
 	r := &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
 	if w.fate.outcome != nil {
