@@ -9,10 +9,6 @@ import (
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
 )
 
-// softState is the size of a job's stored state, in bytes, from which on it
-// takes nothing more that it can do without. Its limit is 16 KiB.
-const softState = 12 << 10
-
 // armAhead is how long before its instant a slot is made durable: long enough
 // for the store to take, at the speed measured, twice what is due soon.
 func (s *State) armAhead() int64 {
@@ -128,18 +124,23 @@ func (s *State) judgeGap(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.
 	return j.moveCursor(sched, newest.UnixMilli())
 }
 
+// maxCatchUps is how many outages have slots that still run.
+const maxCatchUps = 32
+
 // trimCatchUp makes room for the slots of another outage in what is left of the
 // catch-ups before: of all together the newest run, as many as the policy says.
 func (s *State) trimCatchUp(c *change, j *jobRec, sched *job.Schedule, policy job.CatchUp, more int) {
 	p := j.history()
-	left := policy.Max - more
+	left := policy.Max - more // and of at most maxCatchUps outages
 	oldest := s.now - policy.Window.Milliseconds()
 	runs := p.catchUp
 	p.catchUp = nil
 	for i := len(runs) - 1; i >= 0; i-- { // the newest first
 		run := runs[i]
 		m := sched.Missed(time.UnixMilli(max(run.GetNext(), oldest)-1), time.UnixMilli(run.GetTo()), max(left, 0))
-		left -= len(m.Newest)
+		if left -= len(m.Newest); len(p.catchUp) >= maxCatchUps-2 {
+			left = 0
+		}
 		cut := run.GetTo() + 1
 		if len(m.Newest) > 0 {
 			cut = m.Newest[0].UnixMilli()
@@ -167,7 +168,7 @@ func (s *State) armWithin(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job
 // armLive arms the slots up to an instant, as far as there are places.
 func (s *State) armLive(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, horizon int64) error {
 	for j.next != 0 && j.next <= horizon {
-		if j.outstanding() >= places(sp) {
+		if j.outstanding() >= places(sp) || !s.launch(j, sp, j.next, s.now).fits() {
 			p := j.history()
 			if p.backlog == 0 {
 				p.backlog = j.next
@@ -208,7 +209,7 @@ func (s *State) armSlot(c *change, j *jobRec, sp *belfryv1.JobSpec, slot, due in
 func (s *State) armCatchUp(c *change, j *jobRec, sp *belfryv1.JobSpec, sched *job.Schedule, n int) int {
 	n = min(n, s.roomForCatchUp(j, sp))
 	armed := 0
-	for ; len(j.past.catchUp) > 0 && armed < n; armed++ {
+	for ; len(j.past.catchUp) > 0 && armed < n && j.spare() >= liveRoom; armed++ {
 		slot := j.past.catchUp[0].GetNext()
 		s.armSlot(c, j, sp, slot, max(s.now, slot), true) // the clock may have been stepped back
 		j.past.passCatchUp(sched, slot)

@@ -53,6 +53,9 @@ func (s *State) backfillAsked(j *jobRec, command string, r *belfryv1.AskBackfill
 	if n := len(j.unendedBackfills()); n >= job.MaxBackfills {
 		return s.refuse(belfryv1.Refusal_CODE_BUSY, "", "the job has %d backfills that have not ended, and more are not taken: wait for one to end, or cancel it", n)
 	}
+	if j.spare() < askedRoom {
+		return s.crowded(j)
+	}
 	b.Number = s.draw()
 	c := s.change(j)
 	j.history().addBackfill(b)
@@ -128,7 +131,7 @@ func (s *State) armBackfills(c *change, j *jobRec, n int) int {
 		}
 	}
 	armed := 0
-	for ; armed < n && all < maxBackfilled; armed, all = armed+1, all+1 {
+	for ; armed < n && all < maxBackfilled && j.spare() >= liveRoom; armed, all = armed+1, all+1 {
 		var next *belfryv1.Backfill
 		for _, b := range j.past.backfills {
 			free := b.GetNext() != 0 && on[b.GetNumber()] < int(b.GetConcurrency())

@@ -49,7 +49,7 @@ func (s *State) cancel(c *change, f *flight, reason string) bool {
 		return true
 	}
 	if f.cancel == "" {
-		f.cancel = clip(reason, 300)
+		f.cancel = f.job.cut(reason, shortText, 300)
 		if f.worker != nil {
 			f.commitWith(c)
 		}

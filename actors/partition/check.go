@@ -5,12 +5,11 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 )
-
-// maxState is the largest stored state of a job, in bytes.
-const maxState = 16 << 10
 
 // check returns the first invariant that does not hold. Tests and the
 // simulation call it after every step.
@@ -223,6 +222,8 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 	switch {
 	case f.job != j || s.running[f.id] != f:
 		return fmt.Errorf("it is not filed under its job and id")
+	case proto.Size(f.stored())+3 > f.most(j.gen):
+		return fmt.Errorf("its entry has %d bytes, and %d were foreseen", proto.Size(f.stored())+3, f.most(j.gen))
 	case f.attempt < 1 || f.spec == nil:
 		return fmt.Errorf("it has no attempt or no spec")
 	case (f.phase == committing) != (f.owed != nil):

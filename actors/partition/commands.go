@@ -288,6 +288,9 @@ func (s *State) triggerAsked(j *jobRec, command string) (*change, *belfryv1.Answ
 	if why := s.refusedByOverlap(f); why != "" {
 		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "%s", why)
 	}
+	if !f.fits() {
+		return s.crowded(j)
+	}
 	if len(s.holders(f)) == 0 {
 		f.epochs = []int64{s.life} // it is due now, and let in at once
 	}

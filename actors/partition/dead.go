@@ -97,6 +97,9 @@ func (s *State) replayAsked(j *jobRec, command string, m *belfryv1.ReplayDead) (
 	if why := s.refusedByOverlap(f); why != "" {
 		return s.refuse(belfryv1.Refusal_CODE_STATE, "", "%s", why)
 	}
+	if !f.fits() {
+		return s.crowded(j)
+	}
 	if len(s.holders(f)) == 0 {
 		f.epochs = []int64{s.life}
 	}

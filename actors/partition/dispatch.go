@@ -425,20 +425,11 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 	f.lease = nil
 	f.leave()
 	f.strays = false
-	f.lastError = s.shortError(f.job, r.GetError())
+	f.lastError = f.job.cut(r.GetError(), -2, 120) // the whole text is in the history
 	f.commitWith(c)
 	s.wheel.Schedule(&f.timer, f.retryAt)
 	c.publish(&belfryv1.Event{
 		Type: "execution.retrying", JobId: f.job.id, ExecutionId: f.id, ScheduledFor: f.slot, At: s.now,
 		Attempt: f.attempt - 1, LatenessMs: max(f.firstSent-f.due, 0), Reason: f.lastError,
 	})
-}
-
-// shortError is what the job's state keeps of an error: less and less as the
-// state grows. The whole text is in the history.
-func (s *State) shortError(j *jobRec, text string) string {
-	if len(j.flights()) > 20 && len(encode(j.state())) > softState {
-		return ""
-	}
-	return clip(text, 120)
 }

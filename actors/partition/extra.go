@@ -106,7 +106,7 @@ func (s *State) armExtra() {
 // armExtraOf arms at most n of a job. It tells whether it came to n, so that more
 // may follow.
 func (s *State) armExtraOf(j *jobRec, n int) bool {
-	if !j.hasExtra() || len(j.flights()) > roomyFlights && len(encode(j.state())) > softState {
+	if !j.hasExtra() {
 		return false
 	}
 	sp, sched, err := s.planOf(j)
@@ -121,9 +121,6 @@ func (s *State) armExtraOf(j *jobRec, n int) bool {
 	c.row(s.row(j, nil))
 	return left == 0
 }
-
-// roomyFlights is how many executions a job's state has room for in any case.
-const roomyFlights = 20
 
 // outstanding is how many executions count for max_outstanding: a backfill has a
 // bound of its own.

@@ -107,6 +107,18 @@ var noLabels = map[string]string{} // nil would keep those that are stored
 
 // state is the stored form of what has happened to the job.
 func (j *jobRec) state() *belfryv1.JobState {
+	st := j.rest()
+	if flights := j.flights(); len(flights) > 0 {
+		st.InFlight = make([]*belfryv1.InFlight, len(flights))
+		for i, f := range flights {
+			st.InFlight[i] = f.stored()
+		}
+	}
+	return st
+}
+
+// rest is its state without its executions.
+func (j *jobRec) rest() *belfryv1.JobState {
 	st := &belfryv1.JobState{
 		Generation: j.gen, Revision: j.rev, CreatedAt: j.created, UpdatedAt: j.updated, Cursor: j.cursor,
 		Dependents: int32(len(j.downs())),
@@ -128,12 +140,6 @@ func (j *jobRec) state() *belfryv1.JobState {
 	st.Skipped, st.Cancelled = p.counters.skipped, p.counters.cancelled
 	if r := p.runs; r != nil {
 		st.RunsBefore, st.RunsSince, st.LastSlot = r.before, r.since, r.last
-	}
-	if len(p.flights) > 0 {
-		st.InFlight = make([]*belfryv1.InFlight, len(p.flights))
-		for i, f := range p.flights {
-			st.InFlight[i] = f.stored()
-		}
 	}
 	return st
 }
@@ -301,7 +307,7 @@ func encode(m proto.Message) []byte {
 
 // clip cuts a text to n bytes without splitting a character.
 func clip(text string, n int) string {
-	if len(text) <= n {
+	if n = max(n, 0); len(text) <= n {
 		return text
 	}
 	for n > 0 && text[n]&0xC0 == 0x80 {

@@ -239,7 +239,9 @@ func (t *taking) byNewest(u *belfryv1.Upstream, o *belfryv1.Outcome) bool {
 func (t *taking) trigger(run *belfryv1.Run, hash string, again bool) bool {
 	s, j := t.s, t.j
 	sp, err := j.decodeSpec()
-	full := err == nil && j.outstanding() >= places(sp)
+	f := s.launch(j, sp, run.GetInstant(), s.now)
+	f.kind, f.hash, f.run, f.again = job.Dependent, hash, run, again
+	full := err == nil && (j.outstanding() >= places(sp) || !f.fits())
 	switch {
 	case full && !t.pressed:
 		return false
@@ -250,8 +252,6 @@ func (t *taking) trigger(run *belfryv1.Run, hash string, again bool) bool {
 	case j.status != job.Active || err != nil:
 		t.change() // what it is in error for is said at the job
 	default:
-		f := s.launch(j, sp, run.GetInstant(), s.now)
-		f.kind, f.hash, f.run, f.again = job.Dependent, hash, run, again
 		f.id = job.DependentID(j.id, j.gen, hash, job.Instant(run.GetInstant()))
 		if s.running[f.id] == nil {
 			s.closeRange(t.change(), j)

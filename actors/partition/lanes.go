@@ -358,7 +358,7 @@ func (s *State) wakeLanes() (at int64, ok bool) {
 // expire ends an execution that has waited for as long as it may.
 func (s *State) expire(f *flight) {
 	if why := s.whyWaiting(f); f.lastError == "" {
-		f.lastError = s.shortError(f.job, why)
+		f.lastError = f.job.cut(why, -2, 120)
 	}
 	c := s.change(f.job)
 	s.bury(c, f, ending{reason: job.Expired, finished: s.now})

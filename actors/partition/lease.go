@@ -137,7 +137,7 @@ func (s *State) takeUnclaimed(queue string, most int) []*flight {
 
 func (s *State) grant(c *change, f *flight, claim *belfryv1.Claim) *belfryv1.Answer {
 	timeout := f.spec.GetTimeoutMs()
-	f.lease = &lease{worker: claim.GetWorker(), epoch: s.life, number: s.draw(), duration: min(claim.GetLeaseMs(), timeout), granted: s.now}
+	f.lease = &lease{worker: clip(claim.GetWorker(), shortText+max(f.job.spare(), 0)), epoch: s.life, number: s.draw(), duration: min(claim.GetLeaseMs(), timeout), granted: s.now}
 	f.sentNow = s.now
 	if f.firstSent == 0 {
 		f.firstSent = s.now

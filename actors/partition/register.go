@@ -39,6 +39,8 @@ func (s *State) unfit(j *jobRec, id string, r *belfryv1.Register) *belfryv1.Answ
 		return refusal("", belfryv1.Refusal_CODE_NOT_FOUND, "", "there is no job %q", id)
 	case exists && r.GetIfRevision() != 0 && r.GetIfRevision() != j.rev:
 		return refusal("", belfryv1.Refusal_CODE_REVISION, "", "the job is at revision %d, not %d: read it again", j.rev, r.GetIfRevision())
+	case j.crammed() != "":
+		return refusal("", belfryv1.Refusal_CODE_BUSY, "", "%s", j.crammed())
 	case len(r.GetSpec().GetDependsOn()) > job.MaxUpstreams:
 		return refusal("", belfryv1.Refusal_CODE_INVALID, "depends_on", "it has %d jobs, and at most %d are allowed", len(r.GetSpec().GetDependsOn()), job.MaxUpstreams)
 	}
