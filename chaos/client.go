@@ -26,6 +26,8 @@ type Member struct {
 	Address     string `json:"address"`
 	State       string `json:"state"`
 	Partitions  int    `json:"partitions"`
+	// ClockOffset is in milliseconds, against the median of all nodes.
+	ClockOffset int64 `json:"clock_offset_ms"`
 }
 
 // Refused is an answer that is not the one that was wanted.

@@ -7,7 +7,8 @@
 // history over HTTP as any client does.
 //
 //	ledger.go   the target: notes every delivery, stamped on arrival
-//	process.go  a node as a process: start, kill, pause, wait until it is ready
+//	process.go  a node as a process: start, kill, pause, wait until it is ready; built with
+//	            the tag belfry_test_clock it has a wall clock that can be moved
 //	nodes.go    a cluster of them on one database, each at an address of its own
 //	client.go   the API as the harness uses it
 //	loopback.go addresses that nobody else uses, for all that is started
@@ -24,5 +25,7 @@
 //	cut, split       what was in flight then, or within a TTL, comes again; a node
 //	                 that the database does not hear sends nothing after a TTL
 //	planned restart  nothing comes again
+//	wrong clock      nothing comes again, nothing is early; what a clock sends that is
+//	                 not yet wrong (0.5 s) is early by that
 //	any of them      what is due meanwhile is late by at most the recovery bound
 package chaos

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -64,6 +65,8 @@ type Process struct {
 	DataDir string
 	Listen  string
 	Args    []string
+	// Env is more of the environment.
+	Env []string
 	// Spawn starts the command somewhere else than in the test's own
 	// namespaces, on the thread that it is called on; nil: there.
 	Spawn func(start func() error) error
@@ -99,6 +102,7 @@ func (p *Process) Launch() error {
 	args = append(args, p.Args...)
 	cmd := exec.Command(p.Bin, args...)
 	cmd.SysProcAttr = childAttributes()
+	cmd.Env = append(os.Environ(), p.Env...)
 	p.log.line = p.Line
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	started, done := make(chan error, 1), make(chan struct{})
@@ -156,6 +160,20 @@ func (p *Process) Ready() bool {
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode == http.StatusOK
+}
+
+// Why is what /readyz says of a node that is not ready; "" when it is.
+func (p *Process) Why() string {
+	resp, err := probe.Get(p.URL() + "/readyz")
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		return ""
+	}
+	text, _ := io.ReadAll(resp.Body) // what came of it is enough
+	return string(text)
 }
 
 // probe never waits for a connection that a paused node keeps open.

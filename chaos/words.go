@@ -19,5 +19,6 @@ const (
 	CutOff    = check.CutOff
 	Split     = check.Split
 	Shaken    = check.Shaken
+	Skewed    = check.Skewed
 	Outage    = check.Outage
 )

@@ -62,7 +62,7 @@ func (c *checker) deliveries() {
 
 // delivery is what is said of a single one.
 func (c *checker) delivery(r, first Receipt) {
-	if r.Received.Before(r.ScheduledFor) {
+	if c.time(r).Before(r.ScheduledFor) {
 		c.find("C2", r.Job, "%s was received %s early", r.Execution, r.ScheduledFor.Sub(r.Received))
 	}
 	if _, _, scheduled := takeApart(r.Execution); scheduled && r.Key != r.Execution || r.Key != first.Key {
@@ -77,6 +77,17 @@ func (c *checker) delivery(r, first Receipt) {
 	case r.Signature == Unsigned && j != nil && j.Signed:
 		c.find("C22", r.Job, "%s, attempt %d, is not signed", r.Execution, r.Attempt)
 	}
+}
+
+// time is when a delivery came, by the latest clock that its owner may go by.
+func (c *checker) time(r Receipt) time.Time {
+	at := r.Received
+	for _, f := range c.Faults {
+		if f.Ahead > 0 && !r.Received.Before(f.At) && r.Received.Before(f.End) && c.ownerOf(r) == f.Node {
+			at = r.Received.Add(f.Ahead)
+		}
+	}
+	return at
 }
 
 // late is C3: the first delivery comes on time, or where a fault is in the way,
@@ -180,7 +191,7 @@ func (f Fault) interrupts(r Receipt, inFlight, ttl time.Duration) bool {
 	case Shaken, Outage:
 		end = f.End
 	}
-	return f.Kind != Restarted && f.Kind != Joined && r.Received.Before(end) && f.At.Sub(r.ended()) <= inFlight
+	return !f.planned() && r.Received.Before(end) && f.At.Sub(r.ended()) <= inFlight
 }
 
 // after is C6: when a success was answered, and had the time to be recorded,
@@ -248,7 +259,7 @@ func (c *checker) unlabelled(job string, firsts []Receipt) {
 	slices.SortFunc(ran, time.Time.Compare)
 	next := 0
 	for _, slot := range ran {
-		for next < len(firsts) && firsts[next].Received.Before(slot) {
+		for next < len(firsts) && c.time(firsts[next]).Before(slot) {
 			next++ // it can be of an earlier slot only
 		}
 		if next == len(firsts) || firsts[next].Received.After(c.deadline(slot)) {

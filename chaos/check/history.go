@@ -163,6 +163,9 @@ const (
 	Split FaultKind = "split"
 	// Shaken: something was done to the database. Any node may lose what it owns.
 	Shaken FaultKind = "database"
+	// Skewed: the node's clock was wrong, and what it owned was given up. Nothing
+	// comes again; what it sent as an owner may be early by Ahead.
+	Skewed FaultKind = "clock"
 	// Outage: nobody could act for the whole time. Slots in it are caught up.
 	Outage FaultKind = "outage"
 )
@@ -173,7 +176,11 @@ type Fault struct {
 	Kind    FaultKind
 	Node    string
 	At, End time.Time
+	Ahead   time.Duration // of Skewed: how fast a clock may be that is not given up for wrong
 }
+
+// planned: nothing that is under way is hurt.
+func (f Fault) planned() bool { return f.Kind == Restarted || f.Kind == Joined || f.Kind == Skewed }
 
 // End is what a cluster looks like when all is over.
 type End struct {

@@ -41,6 +41,8 @@ var lies = []lie{
 	})},
 	{"C2", "one millisecond early", editReceipt("plain-0", func(x *Receipt) { x.Received = x.ScheduledFor.Add(-time.Millisecond) })},
 	{"C2", "five milliseconds early", editReceipt("plain-1", func(x *Receipt) { x.Received = x.ScheduledFor.Add(-5 * time.Millisecond) })},
+	{"C2", "early by more than the owner's clock is fast", early(600*time.Millisecond, true)},
+	{"C2", "early beside another node whose clock is fast", early(400*time.Millisecond, false)},
 	{"C3", "late for no reason", editCalm("plain-0", func(x *Receipt) { x.Received = x.Received.Add(1600 * time.Millisecond) })},
 	{"C3", "later than a recovery takes", func(h *History, r *rand.Rand) bool {
 		i := slices.IndexFunc(h.Receipts, func(x Receipt) bool { return x.Job == "plain-0" && x.ScheduledFor.After(at(72)) })
@@ -61,6 +63,7 @@ var lies = []lie{
 	{"C5", "a repeat under a later epoch, without a fault", copyCalm("plain-2", later(time.Second, 1))},
 	{"C5", "a repeat whose fault was a planned restart", onFault(Killed, func(h *History, f *Fault) bool { return repeated(h, f) && mend(f, Restarted) })},
 	{"C5", "a repeat because a node joined", onFault(Paused, func(h *History, f *Fault) bool { return repeated(h, f) && mend(f, Joined) })},
+	{"C5", "a repeat because a clock was wrong", onFault(Killed, func(h *History, f *Fault) bool { return repeated(h, f) && mend(f, Skewed) })},
 	{"C6", "a delivery after a success", copyCalm("failing", later(5*time.Second, 0))},
 	{"C6", "another attempt after a success", func(h *History, r *rand.Rand) bool {
 		i := slices.IndexFunc(h.Receipts, func(x Receipt) bool { return x.Job == "failing" && x.Attempt == 1 && x.succeeded() })
@@ -347,6 +350,22 @@ func receiptOf(h *History, id string) *Receipt {
 func editLease(is func(Lease) bool, change func(*Lease)) func(*History, *rand.Rand) bool {
 	return func(h *History, r *rand.Rand) bool {
 		change(&h.Leases[slices.IndexFunc(h.Leases, is)])
+		return true
+	}
+}
+
+// early has a delivery come before its time while a node's clock is half a second
+// fast: that of its owner, or of another one.
+func early(by time.Duration, owners bool) func(*History, *rand.Rand) bool {
+	return func(h *History, r *rand.Rand) bool {
+		i := slices.IndexFunc(h.Receipts, func(x Receipt) bool { return x.Job == "plain-0" && calm(x) })
+		x := &h.Receipts[i]
+		node := newChecker(*h).ownerOf(*x)
+		if !owners {
+			node = "n4"
+		}
+		h.Faults = append(h.Faults, Fault{Kind: Skewed, Node: node, At: x.Received.Add(-time.Second), End: x.Received.Add(time.Second), Ahead: 500 * time.Millisecond})
+		x.Received = x.ScheduledFor.Add(-by)
 		return true
 	}
 }

@@ -265,7 +265,7 @@ func (l *ledgerOf) overtaken(slot time.Time, verbs ...Verb) bool {
 // it learned of a change.
 func (c *checker) excused(at time.Time) bool {
 	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
-		return f.Kind != Restarted && f.Kind != Joined && at.After(f.At.Add(-c.InFlight)) && at.Before(f.End.Add(c.TTL+c.InFlight))
+		return !f.planned() && at.After(f.At.Add(-c.InFlight)) && at.Before(f.End.Add(c.TTL+c.InFlight))
 	})
 }
 
