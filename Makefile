@@ -72,6 +72,7 @@ cassandra: need-java ## start the test database on 127.0.0.1:9042; Ctrl-C ends i
 # How often each fault happens in "make chaos": docs/reliability.md names the
 # promise that each number is for. A kill is one in each scenario that kills.
 CHAOS := BELFRY_CHAOS_KILLS=20
+CHAOS += BELFRY_CHAOS_CONTROLS=5
 CHAOS += BELFRY_CHAOS_BLACKOUTS=5
 CHAOS += BELFRY_CHAOS_TAKERS=3
 CHAOS += BELFRY_CHAOS_PAUSES=10

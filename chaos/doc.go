@@ -10,6 +10,7 @@
 //	process.go  a node as a process: start, kill, pause, wait until it is ready; built with
 //	            the tag belfry_test_clock it has a wall clock that can be moved
 //	nodes.go    a cluster of them on one database, each at an address of its own
+//	broken_*.go builds without a guard, each of which must be found out
 //	client.go   the API as the harness uses it
 //	loopback.go addresses that nobody else uses, for all that is started
 //	check/      the rules, each with its number (C1, C2, …); what is excused

@@ -149,18 +149,32 @@ func (l *load) caughtUp(to time.Time) {
 // recorded.
 func (l *load) finish() {
 	l.t.Helper()
+	l.end()
+	l.judge()
+}
+
+// end pauses every job: up to there every slot is due.
+func (l *load) end() {
+	l.t.Helper()
 	pausedAt := l.pause()
 	for i := range l.history.Jobs {
 		if j := &l.history.Jobs[i]; j.Until.IsZero() {
 			j.Until = pausedAt
 		}
 	}
-	l.judge()
 }
 
 // judge checks what was due against what came and what is recorded, once nothing
 // is on the way.
 func (l *load) judge() {
+	l.t.Helper()
+	l.collect()
+	l.report()
+}
+
+// collect waits until nothing is on the way, and takes what came and what is
+// recorded.
+func (l *load) collect() {
 	l.t.Helper()
 	h := &l.history
 	h.Records = l.records()
@@ -169,7 +183,6 @@ func (l *load) judge() {
 	if len(broken) > 0 {
 		l.t.Errorf("%d deliveries have headers that cannot be read: %v", len(broken), broken[:1])
 	}
-	l.report()
 }
 
 // pause pauses every job that still runs and returns when it began: up to there

@@ -168,18 +168,21 @@ func (h *Host) Serve(addr string) (string, error) {
 	return at, h.network.relays.start(h.listen(at), here(addr))
 }
 
-// Stand makes something that listens on this machine's loopback seem to be at a
-// loopback address that the host has.
-func (h *Host) Stand(addr, behind string) error {
-	return h.network.relays.start(h.listen(addr), here(behind))
-}
-
 // Have gives a host a loopback address, and the others the way to it.
 func (h *Host) Have(ip net.IP) error {
 	h.addrs = append(h.addrs, ip)
 	return errors.Join(
 		h.space.up("lo", ip, 32),
 		h.network.router.link.RouteAdd(&netlink.Route{Dst: only(ip), Gw: h.IP}),
+	)
+}
+
+// Pretend makes something that listens on this machine's loopback seem to be at a
+// loopback address, to this host alone.
+func (h *Host) Pretend(addr netip.AddrPort, behind string) error {
+	return errors.Join(
+		h.space.up("lo", addr.Addr().AsSlice(), 32),
+		h.network.relays.start(h.listen(addr.String()), here(behind)),
 	)
 }
 

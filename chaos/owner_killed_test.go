@@ -76,9 +76,12 @@ func alone(t *testing.T, node *Process) (*Process, *load) {
 // the test.
 func start(t *testing.T, node *Process) {
 	t.Helper()
-	var err error
-	if node.Bin, err = Built(); err != nil {
-		t.Fatal(err)
+	if node.Bin == "" {
+		bin, err := Built()
+		if err != nil {
+			t.Fatal(err)
+		}
+		node.Bin = bin
 	}
 	if node.Listen == "" {
 		node.Listen = net.JoinHostPort(newHost(t), apiPort)
