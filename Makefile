@@ -94,6 +94,15 @@ chaos: need-java ## all faults until the numbers of docs/reliability.md are reac
 	BELFRY_FENCE_HISTORIES=50 $(GO) test -count=1 -timeout 10m -v -run '^(TestSuite|TestFightsUnderFaultsAreLinearizable|TestZombieWriteIsDead|TestDoubtsAreSettled|TestBrokenConnectionsAreSettled)$$' ./persistence/cql
 	$(GO) test -count=1 -timeout 10m -run '^(TestScripts|TestFleetScripts|TestLinkScripts|TestMalformedRowsAmongGoodOnes|TestCatchUpAsTheOracleSays|TestAnOutageOfAnyLength|TestOutagesOverClockChanges)$$' ./actors/partition
 	BELFRY_SIM_SEEDS=10000 $(GO) test -count=1 -timeout 30m -run '$(SIMULATIONS)|^(TestDependencies|TestEdges)$$' ./actors/partition
+	$(MAKE) fuzz
+
+.PHONY: fuzz
+fuzz: need-go ## every fuzz target, each for SECONDS=20
+	@for pkg in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
+		for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+).*/\1/p' $$pkg/*_test.go); do \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(SECONDS),20)s $$pkg || exit 1; \
+		done; \
+	done
 
 .PHONY: soak
 soak: need-java ## random faults for HOURS=1 on three nodes and three database nodes, and 200 times the simulated lives; reports go to bin/soak

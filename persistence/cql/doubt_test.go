@@ -293,7 +293,8 @@ func TestAcquireSettlesItself(t *testing.T) {
 
 // TestFightsUnderFaultsAreLinearizable: four owners fight for a partition through
 // two proxies that lose one answer in ten. With the conditions switched off the
-// same fight is found out.
+// same fight is found out, ten times of ten. BELFRY_FENCE_HISTORIES sets how many
+// histories the fence stands (10).
 func TestFightsUnderFaultsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

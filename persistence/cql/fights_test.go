@@ -25,9 +25,9 @@ func lossy(seed uint64) cqlproxy.Rule {
 }
 
 func fights(t *testing.T, seed uint64, unfenced bool) {
-	histories := 10
+	histories := storetest.Histories(10)
 	if unfenced {
-		histories = 4 // each must be found out
+		histories = 10 // each must be found out
 	}
 	b := setup(t).impatient()
 	b.cfg.Timeout = time.Second

@@ -292,13 +292,3 @@ func TestRingCodec(t *testing.T) {
 		}
 	})
 }
-
-func FuzzRing(f *testing.F) {
-	f.Add(encodeHistory([]persistence.HistoryRow{line(1), line(2)}))
-	f.Add((&entry{seq: 5, copied: 4, at: 3}).header())
-	f.Fuzz(func(_ *testing.T, b []byte) {
-		_, _ = decodeHistory(b)
-		_, _ = decodeHeader(b)
-		_, _ = decodeConstants(b)
-	})
-}

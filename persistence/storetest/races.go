@@ -29,11 +29,12 @@ const HistoriesEnv = "BELFRY_FENCE_HISTORIES"
 
 const defaultHistories = 50
 
-func historyCount() int {
+// Histories is how many that is; def: it is not set.
+func Histories(def int) int {
 	if n, err := strconv.Atoi(os.Getenv(HistoriesEnv)); err == nil && n > 0 {
 		return n
 	}
-	return defaultHistories
+	return def
 }
 
 // verb is what a fighter asks of the fence.
@@ -258,7 +259,7 @@ func check(history []porcupine.Operation, first point) porcupine.CheckResult {
 }
 
 func fenceLinearizable(b *bundle) {
-	for i := range historyCount() {
+	for i := range Histories(defaultHistories) {
 		history, first := record(b, b.store, int32(i%Partitions))
 		if got := check(history, first); got != porcupine.Ok {
 			b.Fatalf("history %d of %d operations is %s: %+v", i, len(history), got, history)
