@@ -293,8 +293,10 @@ func TestAcquireSettlesItself(t *testing.T) {
 
 // TestFightsUnderFaultsAreLinearizable: four owners fight for a partition through
 // two proxies that lose one answer in ten. With the conditions switched off the
-// same fight is found out, ten times of ten. BELFRY_FENCE_HISTORIES sets how many
-// histories the fence stands (10).
+// same fight is found out, every time.
+//
+// BELFRY_FENCE_HISTORIES sets how many histories there are (10, and 4 without the
+// conditions; of these never more than 10).
 func TestFightsUnderFaultsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -27,7 +27,7 @@ func lossy(seed uint64) cqlproxy.Rule {
 func fights(t *testing.T, seed uint64, unfenced bool) {
 	histories := storetest.Histories(10)
 	if unfenced {
-		histories = 10 // each must be found out
+		histories = min(storetest.Histories(4), 10) // each must be found out
 	}
 	b := setup(t).impatient()
 	b.cfg.Timeout = time.Second
