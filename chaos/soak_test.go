@@ -14,9 +14,9 @@ import (
 	"github.com/belfry-scheduler/belfry/persistence/cassandra"
 )
 
-// TestSoak: three nodes under load, and a random fault a minute, drawn from a
-// seed, for as long as it is given. What was done and what came of it is written
-// as a report, in Markdown and in JSON.
+// TestSoak: three nodes under load, callers who change jobs at random, and a random
+// fault a minute, drawn from a seed, for as long as it is given. What was done and
+// what came of it is written as a report, in Markdown and in JSON.
 //
 // The last node is paused as the others are, but neither killed nor asked to stop:
 // a process that ends shows no slope. It takes over what the others lose, and
@@ -35,6 +35,7 @@ func TestSoak(t *testing.T) {
 	c.StartAll()
 	l := onNodes(t, c)
 	l.add("tick", envInt(t, "BELFRY_SOAK_RATE", 40), time.Second, l.ledger.URL)
+	x := newChanges(l, 4, c.processes()...)
 	l.seconds(2)
 	began := time.Now()
 	grown := watch(c.All[len(c.All)-1], began)
@@ -47,6 +48,7 @@ func TestSoak(t *testing.T) {
 	}
 	took, trends := time.Since(began), grown.end()
 	l.seconds(2)
+	x.end()
 	l.finishOn(c)
 	grown.judge(t, trends)
 	if dir := os.Getenv("BELFRY_SOAK_REPORT"); dir != "" {
