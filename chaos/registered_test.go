@@ -72,7 +72,14 @@ func (l *load) ranOut() (acknowledged int) {
 // ask registers a job that is due once, soon, and says what is known of that. It
 // asks once: a caller that asks again knows more.
 func (l *load) ask(node *Process, id, target string) check.Job {
-	at := time.Now().Add(700 * time.Millisecond).Truncate(time.Millisecond).UTC()
+	j, _ := l.askFor(node, id, target, 700*time.Millisecond)
+	return j
+}
+
+// askFor is ask for a job that is due so much later. The error is how it was
+// answered, when that was not as it should be.
+func (l *load) askFor(node *Process, id, target string, later time.Duration) (check.Job, error) {
+	at := time.Now().Add(later).Truncate(time.Millisecond).UTC()
 	op := check.Op{Verb: check.Register, Call: time.Now(), Schedule: check.At{Instant: at}}
 	err := node.Post("/v1/jobs", map[string]any{"job_id": id, "schedule_expr": at.Format(time.RFC3339Nano), "target": target}, http.StatusCreated)
 	op.Return = time.Now()
@@ -81,5 +88,5 @@ func (l *load) ask(node *Process, id, target string) check.Job {
 	} else if err != nil {
 		op.Outcome = check.Unknown
 	}
-	return check.Job{ID: id, Ops: []check.Op{op}}
+	return check.Job{ID: id, Ops: []check.Op{op}}, err
 }
