@@ -63,7 +63,7 @@ func overloaded(l *load, rated int, nodes ...*Process) {
 	const steadyFor = 6 * time.Second
 	o := &overload{load: l, nodes: nodes, ends: time.Now().Add(steadyFor + lasts).Truncate(time.Second).UTC(), answers: map[int]int{}, most: make([]float64, len(nodes))}
 	owners := o.owners()
-	o.bring("steady", rated, l.ledger.URL)
+	o.registerUntil(o.ends, "steady", rated, l.ledger.URL)
 	l.seconds(2)
 	steady := o.resident()
 	slowHost, err := l.ledger.Also(newHost(l.t), Script{After: time.Second})
@@ -71,8 +71,8 @@ func overloaded(l *load, rated int, nodes ...*Process) {
 		l.t.Fatal(err)
 	}
 	slowOnes := times * rated / 10
-	o.bring("slow", slowOnes, slowHost)
-	o.bring("burst", (times-1)*rated-slowOnes, l.ledger.URL)
+	o.registerUntil(o.ends, "slow", slowOnes, slowHost)
+	o.registerUntil(o.ends, "burst", (times-1)*rated-slowOnes, l.ledger.URL)
 	watched, stop := o.watch(), o.call(16)
 	<-time.After(time.Until(o.ends))
 	stop()
@@ -98,19 +98,6 @@ func (o *overload) owners() []Owner {
 		o.t.Fatal(err)
 	}
 	return owners
-}
-
-// bring registers jobs, each due every second until the end, some hundred at a
-// time: what is due of the first ones runs meanwhile.
-func (o *overload) bring(name string, n int, target string) {
-	o.t.Helper()
-	for i, group := 0, 500; n > 0; i, n = i+1, n-group {
-		first := len(o.history.Jobs)
-		o.registerWith(fmt.Sprintf("%s-%d", name, i), min(n, group), time.Second, time.Second, target, map[string]any{"ends_at": o.ends.Format(time.RFC3339)})
-		for j := range o.history.Jobs[first:] {
-			o.history.Jobs[first+j].Until = o.ends
-		}
-	}
 }
 
 // resident is the memory of each node.

@@ -24,6 +24,7 @@ type Metrics struct {
 	inDoubt       *prometheus.CounterVec
 	commitRows    prometheus.Histogram
 	commitTime    prometheus.Histogram
+	loadTime      prometheus.Histogram
 	jobPanics     prometheus.Counter
 	claims        prometheus.Counter
 	leaseExpired  prometheus.Counter
@@ -53,9 +54,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		leaseExpired:  counter("lease_expired_total", "Leases of outside workers that expired: each ended an attempt, and nobody knows how."),
 		deadExpired:   counter("dead_letters_expired_total", "Dead letters removed because nobody replayed or purged them within the retention."),
 		commitRows:    hist("commit_rows", "Rows in a batch.", prometheus.ExponentialBuckets(1, 2, 10)),
+		loadTime:      hist("partition_load_seconds", "Time from when a partition was acquired, and it was its turn, until all of it was in memory.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}),
 		commitTime:    hist("commit_duration_seconds", "Time a batch took.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 	}
-	reg.MustRegister(m.delay, m.executions, m.skipped, m.fenceAcquired, m.fenceRefused, m.inDoubt, m.commitRows, m.commitTime, m.jobPanics, m.claims, m.leaseExpired, m.deadExpired)
+	reg.MustRegister(m.delay, m.executions, m.skipped, m.fenceAcquired, m.fenceRefused, m.inDoubt, m.commitRows, m.commitTime, m.loadTime, m.jobPanics, m.claims, m.leaseExpired, m.deadExpired)
 	return m
 }
 

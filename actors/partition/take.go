@@ -99,7 +99,7 @@ func (h *Host) acquire(ctx context.Context, seen persistence.Fence) (persistence
 
 // load reads what is in a partition. formerEnded: nobody acts for it any more.
 func (h *Host) load(ctx context.Context, fence persistence.Fence, formerEnded bool) (*State, error) {
-	cfg := h.State
+	began, cfg := time.Now(), h.State
 	if formerEnded {
 		cfg.FormerEnded = fence.Epoch - 1
 	}
@@ -112,6 +112,7 @@ func (h *Host) load(ctx context.Context, fence persistence.Fence, formerEnded bo
 		return nil, fmt.Errorf("load the rest: %w", err)
 	}
 	s.Loaded()
+	h.Metrics.loadTime.Observe(time.Since(began).Seconds())
 	return s, nil
 }
 
