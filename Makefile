@@ -86,10 +86,14 @@ CHAOS += BELFRY_CHAOS_OUTAGE_SECONDS=60
 CHAOS += BELFRY_CHAOS_DOUBTS=200
 CHAOS += BELFRY_CHAOS_HERD=50000
 CHAOS += BELFRY_CHAOS_RETRIES=500
+CHAOS += BELFRY_CHAOS_OVERLOAD=10
+CHAOS += BELFRY_CHAOS_OVERLOAD_SECONDS=30
+CHAOS += BELFRY_CHAOS_JOBS=1000000
+CHAOS += BELFRY_CHAOS_RATED_SECONDS=15
 
 .PHONY: chaos
-chaos: need-java ## all faults until the numbers of docs/reliability.md are reached, within an hour
-	$(CHAOS) $(GO) test -count=1 -timeout 60m -v ./chaos/...
+chaos: need-java ## all faults until the numbers of docs/reliability.md are reached, within ninety minutes
+	$(CHAOS) $(GO) test -count=1 -timeout 90m -v ./chaos/...
 	BELFRY_CRASH_POINTS=2000 BELFRY_FENCE_HISTORIES=50 $(GO) test -count=1 -timeout 10m -v -run '^(TestPowerCut|TestPowerCutWhileOpening|TestTornLastWrite|TestFailedDisk|TestSlowDisk|TestFullDisk|TestSuite)$$' ./persistence/embedded
 	BELFRY_FENCE_HISTORIES=50 $(GO) test -count=1 -timeout 10m -v -run '^(TestSuite|TestFightsUnderFaultsAreLinearizable|TestZombieWriteIsDead|TestDoubtsAreSettled|TestBrokenConnectionsAreSettled)$$' ./persistence/cql
 	$(GO) test -count=1 -timeout 10m -run '^(TestScripts|TestFleetScripts|TestLinkScripts|TestMalformedRowsAmongGoodOnes|TestCatchUpAsTheOracleSays|TestAnOutageOfAnyLength|TestOutagesOverClockChanges)$$' ./actors/partition
@@ -103,6 +107,11 @@ fuzz: need-go ## every fuzz target, each for SECONDS=20
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(SECONDS),20)s $$pkg || exit 1; \
 		done; \
 	done
+
+.PHONY: rated
+rated: need-java ## how late deliveries are under rising loads without faults: embedded store, one Cassandra, three; for a quiet machine
+	BELFRY_CHAOS_RATED_SECONDS=60 $(GO) test -count=1 -timeout 60m -run '^TestRated' -v ./chaos
+	BELFRY_CHAOS_RATED_SECONDS=60 BELFRY_CHAOS_RATED_DATABASES=3 $(GO) test -count=1 -timeout 60m -run '^TestRatedOnDatabase$$' -v ./chaos
 
 .PHONY: soak
 soak: need-java ## random faults for HOURS=1 on three nodes and three database nodes, and 200 times the simulated lives; reports go to bin/soak

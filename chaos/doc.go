@@ -13,6 +13,7 @@
 //	broken_*.go builds without a guard, each of which must be found out
 //	client.go   the API as the harness uses it
 //	loopback.go addresses that nobody else uses, for all that is started
+//	growth_test.go  whether a process has more and more of something
 //	check/      the rules, each with its number (C1, C2, …); what is excused
 //	netns_*.go  a network whose hosts can be cut off from each other; Linux, as root
 //

@@ -129,7 +129,7 @@ func (o *overload) call(callers int) (done func()) {
 	return o.spawn(callers, 50*time.Millisecond, func(i, turn int) {
 		node := o.nodes[(i+turn)%len(o.nodes)]
 		began := time.Now()
-		j, err := o.askFor(node, fmt.Sprintf("asked-%d-%d", i, turn), 3*time.Second)
+		j, err := o.askFor(node, fmt.Sprintf("asked-%d-%d", i, turn), o.ledger.URL, 3*time.Second)
 		o.answered(began, http.StatusCreated, err)
 		j.Until = j.Ops[0].Schedule.(check.At).Instant.Add(time.Millisecond)
 		var run struct {
