@@ -41,9 +41,9 @@ func TestSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d jobs: ready after %s; %.0f of %.0f partitions loaded within 500 ms, %.1f ms on average; resident %.0f MiB, and %.0f after the start",
+	t.Logf("%d jobs: ready after %s; %.0f of %.0f loads of a partition within 500 ms, %.1f ms on average; resident %.0f MiB, and %.0f after the start",
 		n, ready.Round(time.Millisecond), loads[1], loads[0], 1000*loads[2]/loads[0], before/(1<<20), after/(1<<20))
-	if loads[0] != partitions {
+	if loads[0] < partitions { // one that was given up while the node started is loaded again
 		t.Errorf("%.0f partitions were loaded, and there are %d", loads[0], partitions)
 	}
 	if n >= million {
@@ -51,7 +51,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("ready after %s, and %s is promised", ready, most)
 		}
 		if loads[1] < 0.99*loads[0] {
-			t.Errorf("%.0f of %.0f partitions were loaded within 500 ms: 99 %% are promised", loads[1], loads[0])
+			t.Errorf("%.0f of %.0f loads of a partition took at most 500 ms: 99 %% are promised", loads[1], loads[0])
 		}
 		if most := max(before, after); most > 2<<30 {
 			t.Errorf("%.0f bytes are resident, and 2 GiB are promised", most)
