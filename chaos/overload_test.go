@@ -60,19 +60,20 @@ type overload struct {
 func overloaded(l *load, rated int, nodes ...*Process) {
 	l.t.Helper()
 	times, lasts := envInt(l.t, "BELFRY_CHAOS_OVERLOAD", 4), time.Duration(envInt(l.t, "BELFRY_CHAOS_OVERLOAD_SECONDS", 3))*time.Second
-	const steadyFor = 6 * time.Second
-	o := &overload{load: l, nodes: nodes, ends: time.Now().Add(steadyFor + lasts).Truncate(time.Second).UTC(), answers: map[int]int{}, most: make([]float64, len(nodes))}
+	o := &overload{load: l, nodes: nodes, answers: map[int]int{}, most: make([]float64, len(nodes))}
 	owners := o.owners()
-	o.registerUntil(o.ends, "steady", rated, l.ledger.URL)
+	o.registerUntil(l.ends(rated, 4*time.Second), "steady", rated, l.ledger.URL)
 	l.seconds(2)
 	steady := o.resident()
+	o.ends = l.ends(times*rated, lasts)
 	slowHost, err := l.ledger.Also(newHost(l.t), Script{After: time.Second})
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	o.registerByHand(slowHost)
 	slowOnes := times * rated / 10
 	o.registerUntil(o.ends, "slow", slowOnes, slowHost)
-	o.registerUntil(o.ends, "burst", (times-1)*rated-slowOnes, l.ledger.URL)
+	o.registerUntil(o.ends, "burst", times*rated-slowOnes, l.ledger.URL)
 	watched, stop := o.watch(), o.call(16)
 	<-time.After(time.Until(o.ends))
 	stop()
@@ -147,9 +148,21 @@ func (o *overload) call(callers int) (done func()) {
 	})
 }
 
-// slowJob is what callers trigger: soon it has as many unfinished executions as a
-// job may have.
-const slowJob = "slow-0-000"
+// slowJob is due next year, and what callers trigger: soon it has as many
+// unfinished executions as a job may have.
+const slowJob = "by-hand"
+
+func (o *overload) registerByHand(target string) {
+	o.t.Helper()
+	at := time.Now().AddDate(1, 0, 0).Truncate(time.Second).UTC()
+	job := map[string]any{"job_id": slowJob, "schedule_expr": at.Format(time.RFC3339), "target": target}
+	if good, bad, err := o.on.Import([]map[string]any{job}); err != nil || good != 1 {
+		o.t.Fatalf("import: first refusal %q, %v", bad, err)
+	}
+	j := check.Once(slowJob, check.At{Instant: at})
+	j.Until = o.ends
+	o.history.Jobs = append(o.history.Jobs, j)
+}
 
 // answered counts an answer. Whatever is neither a yes nor a wait is wrong.
 func (o *overload) answered(began time.Time, want int, err error) {

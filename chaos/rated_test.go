@@ -56,7 +56,7 @@ func rated(l *load, rates ...int) {
 		}
 	}
 	for _, rate := range rates {
-		ends := time.Now().Add(2*time.Second + time.Duration(rate)*time.Millisecond).Truncate(time.Second).Add(lasts).UTC()
+		ends := l.ends(rate, lasts)
 		l.registerUntil(ends, rateName(rate), rate, l.ledger.URL)
 		<-time.After(time.Until(ends))
 		if due := l.history.Slots(); !l.ledger.WaitFor(due, slow(l.t, time.Minute)) {
@@ -89,6 +89,13 @@ func (l *load) latenessOf(name string) []time.Duration {
 	}
 	slices.Sort(late)
 	return late
+}
+
+// ends is when jobs that are registered now, so many, have run for so long: they
+// begin some seconds from now, and the last ones are registered later.
+func (l *load) ends(jobs int, lasts time.Duration) time.Time {
+	l.t.Helper()
+	return time.Now().Add(slow(l.t, 2*time.Second+time.Duration(jobs)*time.Millisecond)).Truncate(time.Second).Add(lasts).UTC()
 }
 
 // registerUntil registers jobs, each due every second until an end, some hundred at
