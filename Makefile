@@ -48,7 +48,7 @@ test: need-java ## all tests, race detector on, with a real Cassandra
 	$(GO) test -race -timeout 15m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)')
 	BELFRY_SIM_SEEDS=500 $(GO) test -timeout 10m -run '$(SIMULATIONS)' ./actors/partition
 	BELFRY_SIM_SEEDS=10000 $(GO) test -timeout 20m -run '^(TestDependencies|TestEdges)$$' ./actors/partition
-	$(GO) test -timeout 20m ./chaos/...
+	$(GO) test -timeout 30m ./chaos/...
 
 .PHONY: lint
 lint: need-go ## gofmt, vet, staticcheck, the import arrows
