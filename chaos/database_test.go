@@ -53,26 +53,58 @@ func TestDatabaseNodeKilled(t *testing.T) {
 	within(t, "a slot while database nodes die", late, 0.99, time.Second)
 }
 
-// TestDatabaseAway: a server that starts before its database waits for it and
-// says so; one that loses it promises nothing, and goes on when it is back.
+// TestDatabaseAway: a node that loses its database promises nothing and sends
+// nothing that it cannot record. When the database is back it goes on within the
+// recovery bound, by itself, and of what was due meanwhile runs what the policy of
+// each job says, nothing early and nothing twice.
+//
+// BELFRY_CHAOS_AWAY_SECONDS is how long the database is away at last (0: until a
+// request was refused); the first time it is a sixth of that.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
+	most := time.Duration(envInt(t, "BELFRY_CHAOS_AWAY_SECONDS", 0)) * time.Second
 	db := cassandra.Own(t, 1)
-	node := onDatabase(t, db, "database_away")
-	underLoad(t, node, 20, 1, func() {
-		db.Pause(0)
-		refused := false
-		for end := time.Now().Add(30 * time.Second); !refused && time.Now().Before(end); {
-			err := node.Post("/v1/jobs", map[string]any{"schedule_expr": "0 0 1 1 *", "target": "https://example.com/"}, 201)
-			if err == nil {
-				t.Error("a job was acknowledged while the database was paused")
-				break
-			}
-			refused = strings.Contains(err.Error(), "503")
-		}
-		if !refused {
-			t.Error("no 503 while the database was paused")
-		}
-		db.Resume(0)
+	node, l := alone(t, onDatabase(t, db, "database_away"))
+	l.history.OnTime, l.history.Recovery = slow(t, 2*time.Second), slow(t, RecoveryBound)
+	l.registerWith("tick", 10, time.Second, time.Second, l.ledger.URL, map[string]any{
+		"catch_up": map[string]any{"policy": check.All, "max": 1000, "window": "1h"},
 	})
+	l.seconds(2)
+	l.away(node, db, most/6)
+	l.caughtUp(time.Now())
+	policies := l.registerPolicies(time.Now().Add(slow(t, 2*time.Second)).Truncate(time.Second).UTC(), max(most, 15*time.Second))
+	l.flow(policies)
+	l.away(node, db, most)
+	l.caughtUp(time.Now())
+	l.seconds(2)
+	l.finish()
+}
+
+// away has the database stand still for so long, and at least until the node has
+// refused a request.
+func (l *load) away(node *Process, db *cassandra.Cluster, long time.Duration) {
+	l.t.Helper()
+	shaken := Fault{Kind: Shaken, At: time.Now()}
+	over := time.After(long)
+	db.Pause(0)
+	out := Fault{Kind: Outage, At: time.Now().Add(TTL)} // it may act until its lease is over
+	refused := false
+	for end := time.Now().Add(anyWithin); !refused && time.Now().Before(end); {
+		err := node.Post("/v1/jobs", map[string]any{"schedule_expr": "0 0 1 1 *", "target": "https://example.com/"}, 201)
+		if err == nil {
+			l.t.Error("a job was acknowledged while the database was away")
+			break
+		}
+		refused = strings.Contains(err.Error(), "503")
+	}
+	if !refused {
+		l.t.Error("no 503 while the database was away")
+	}
+	<-over
+	shaken.End, out.End = time.Now(), time.Now()
+	db.Resume(0)
+	l.history.Faults = append(l.history.Faults, shaken)
+	if out.At.Before(out.End) {
+		l.history.Faults = append(l.history.Faults, out)
+	}
 }
