@@ -35,6 +35,7 @@ func TestOutage(t *testing.T) {
 	}
 	l.history.Faults = append(l.history.Faults, out)
 	l.flow(jobs)
+	l.caughtUp(out.End)
 	l.finish()
 }
 
