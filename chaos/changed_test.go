@@ -127,7 +127,7 @@ func (x *changes) call(caller int, r *rand.Rand) {
 	}
 }
 
-// next is what may be asked for now.
+// next is an operation that the jobs as they are allow.
 func (j *changing) next() check.Verb {
 	verbs := []check.Verb{check.Update, check.Pause, check.Delete}
 	switch j.now {
