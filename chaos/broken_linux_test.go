@@ -72,13 +72,7 @@ func TestBrokenClock(t *testing.T) {
 		l.add("tick", 50, time.Second, l.ledger.URL)
 		backedOff := l.failOnce(5, 4*time.Second)
 		l.seconds(2)
-		f := Fault{Kind: Killed, At: time.Now()}
-		node.Kill()
-		f.End = time.Now()
-		if err := node.Start(); err != nil {
-			t.Fatal(err)
-		}
-		l.history.Faults = append(l.history.Faults, f)
+		l.killedAlone(node)
 		l.seconds(5)
 		l.end()
 		l.history.Jobs = append(l.history.Jobs, backedOff...)

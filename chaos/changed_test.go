@@ -28,13 +28,7 @@ func TestChangedUnderKills(t *testing.T) {
 	x := newChanges(l, 12, node)
 	for range envInt(t, "BELFRY_CHAOS_KILLS", 5) {
 		l.flow(20 + l.random.IntN(20))
-		f := Fault{Kind: Killed, At: time.Now()}
-		node.Kill()
-		f.End = time.Now()
-		if err := node.Start(); err != nil {
-			t.Fatal(err)
-		}
-		l.history.Faults = append(l.history.Faults, f)
+		l.killedAlone(node)
 	}
 	l.flow(40)
 	x.end()

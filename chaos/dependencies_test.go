@@ -174,13 +174,7 @@ func TestDependenciesKilled(t *testing.T) {
 	since := time.Now()
 	for range envInt(t, "BELFRY_CHAOS_KILLS", 5) {
 		d.anywhere()
-		f := Fault{Kind: Killed, At: time.Now()}
-		node.Kill()
-		f.End = time.Now()
-		d.history.Faults = append(d.history.Faults, f)
-		if err := node.Start(); err != nil {
-			t.Fatal(err)
-		}
+		d.killedAlone(node)
 	}
 	d.seconds(2)
 	d.verify(since)

@@ -92,6 +92,18 @@ func start(t *testing.T, node *Process) {
 	}
 }
 
+// killedAlone kills a node that has no others, and starts it again.
+func (l *load) killedAlone(node *Process) {
+	l.t.Helper()
+	f := Fault{Kind: Killed, At: time.Now()}
+	node.Kill()
+	f.End = time.Now()
+	if err := node.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.history.Faults = append(l.history.Faults, f)
+}
+
 // eventually polls until something is so.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()

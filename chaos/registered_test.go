@@ -32,13 +32,7 @@ func TestRegisteredUnderKills(t *testing.T) {
 			})
 		}
 		l.flow(l.random.IntN(callers * each / 4)) // some of them run already
-		f := Fault{Kind: Killed, At: time.Now()}
-		node.Kill()
-		f.End = time.Now()
-		if err := node.Start(); err != nil {
-			t.Fatal(err)
-		}
-		l.history.Faults = append(l.history.Faults, f)
+		l.killedAlone(node)
 		all.Wait()
 		for _, js := range jobs {
 			l.history.Jobs = append(l.history.Jobs, js...)
