@@ -45,7 +45,7 @@ func (g *Gateway) queueRoutes() []*route {
 			answers: map[int]any{200: api.Claimed{}, 204: nil}, errors: []int{413, 415, 503},
 		}, {
 			method: http.MethodPost, path: path + "/complete", name: "completeExecution", summary: "Say how a claimed execution ended", handle: g.complete,
-			details: "204 also for a repeat with the same lease and status. A failure is retried as the job's retry policy says.",
+			details: "204 also for a repeat with the same lease and status. A failure is retried as the job's retry policy says. A success under a lease that has expired still counts when the execution is a dead letter by then, that lease was its last, and no replay is on the way.",
 			params:  []param{id, lease}, body: api.CompleteRequest{},
 			answers: map[int]any{204: nil}, errors: []int{404, 409, 413, 415, 503},
 		}, {

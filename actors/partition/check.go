@@ -244,6 +244,8 @@ func (s *State) checkFlight(j *jobRec, f *flight) error {
 		return fmt.Errorf("nothing ends its phase %d", f.phase)
 	case f.lease != nil && (!f.claimable() || f.phase != leased && f.phase != committing && f.phase != waiting):
 		return fmt.Errorf("it is under a lease in phase %d", f.phase)
+	case f.lease != nil && f.lost != nil:
+		return fmt.Errorf("it is under a lease, and under one that expired")
 	case f.lease == nil && f.phase == leased:
 		return fmt.Errorf("it is leased to nobody")
 	case (f.phase == queued || f.tries > 0) && !named:

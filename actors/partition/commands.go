@@ -36,9 +36,10 @@ type asker struct {
 	single bool
 }
 
-// carryOut decides a command, unless its upstreams have to be asked first.
+// carryOut decides a command, unless its upstreams have to be asked first, or a
+// dead letter has to be read.
 func (s *State) carryOut(by asker, cmd *belfryv1.Command) {
-	if by.single && cmd.GetKeyed() && s.repeated(by.ref, cmd) || s.wire(by, cmd) {
+	if by.single && cmd.GetKeyed() && s.repeated(by.ref, cmd) || s.wire(by, cmd) || s.lateUnderLease(by, cmd) {
 		return
 	}
 	s.single = by.single

@@ -49,7 +49,7 @@ func (s *State) bury(c *change, f *flight, e ending) {
 	d := &belfryv1.DeadLetter{
 		ExecutionId: f.id, JobId: f.job.id, Generation: f.gen, Revision: f.rev, ScheduledFor: f.nominal(), Due: f.due,
 		FailedAt: e.finished, Attempts: attempts, UnknownAttempts: f.unknown, Reason: e.reason, Spec: f.spec, Run: f.runOf(),
-		FirstSent: f.firstSent, LastError: f.lastError,
+		FirstSent: f.firstSent, LastError: f.lastError, Lost: f.lost.stored(),
 	}
 	if key := f.key(); key != f.id {
 		d.Key = key

@@ -271,7 +271,7 @@ func (s *State) reported(e Reported) {
 		a := ack{e.From, ref}
 		f := s.running[r.GetExecutionId()]
 		switch {
-		case s.deciding[keyOfResult(ref)], s.late[ref.GetExecutionId()]:
+		case s.deciding[keyOfResult(ref)], s.beingLate(ref.GetExecutionId()):
 			// Its batch is on the way, and the acknowledgement follows that.
 		case r.GetEpoch() > s.life:
 			// A later owner sent it and waits for it.
@@ -392,15 +392,24 @@ func (s *State) gone(c *change, f *flight) {
 
 // countUnknown notes an attempt that ended without an answer.
 func (f *flight) countUnknown(r *belfryv1.Result) {
-	if outcome := messages.Outcome(r.GetOutcome()); outcome == job.AttemptTimeout || outcome == job.AttemptUnknown {
+	if unheard(r) {
 		f.unknown++
 	}
+}
+
+// unheard tells that an attempt ended without an answer: it may have succeeded.
+func unheard(r *belfryv1.Result) bool {
+	outcome := messages.Outcome(r.GetOutcome())
+	return outcome == job.AttemptTimeout || outcome == job.AttemptUnknown
 }
 
 // retry plans the next attempt of a flight, or ends it as a dead letter. line is
 // nil when nobody can tell what the attempt came to.
 func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Result) {
 	f.countUnknown(r)
+	if unheard(r) {
+		f.lost = f.lease
+	}
 	v := messages.FromSpec(f.spec).Retry.Judge(job.Attempt{
 		ExecutionID: f.id, Number: int(f.attempt), Due: time.UnixMilli(f.due), EndedAt: time.UnixMilli(s.now),
 		Final: r.GetFinal() || r.GetGone(), RetryAfter: time.Duration(r.GetRetryAfterMs()) * time.Millisecond,

@@ -124,7 +124,8 @@
 //
 // So nothing has to be found out after a takeover: what has no lease is with
 // nobody, and a lease holds. Its token is (epoch, number), and no other lease has
-// it; whoever comes with one that is over changes nothing. Heartbeats stay in
+// it; whoever comes with one that is over changes nothing, save a success under
+// the last lease of a dead letter, if that expired (see late.go). Heartbeats stay in
 // memory. Therefore a new owner gives every lease its full time again, and so does
 // an owner that stood still or whose clock was stepped. An attempt ends at the
 // job's timeout, however often its lease was extended. What is claimed is as good

@@ -75,6 +75,7 @@ type flight struct {
 	late *belfryv1.Result // the success of an earlier delivery, while worker is still at this one; nil: none
 
 	lease *lease // of the outside worker that has the current attempt; nil: none has
+	lost  *lease // the last one, when it expired. Invariant: not beside a lease.
 }
 
 // sendAt is when the current attempt may be sent.
@@ -180,7 +181,7 @@ func (f *flight) stored() *belfryv1.InFlight {
 	m := &belfryv1.InFlight{
 		ScheduledFor: f.slot, Due: f.due, Revision: f.rev, Attempt: f.attempt, RetryAt: f.retryAt,
 		Epochs: f.epochs, LastError: f.lastError, ArmedAt: f.armed, UnknownAttempts: f.unknown, CatchUp: f.catchUp, Cancel: f.cancel,
-		Run: f.run, Again: f.again, Lease: f.lease.stored(),
+		Run: f.run, Again: f.again, Lease: f.lease.stored(), Lost: f.lost.stored(),
 	}
 	switch f.kind {
 	case job.Manual:
@@ -205,7 +206,7 @@ func restored(j *jobRec, m *belfryv1.InFlight) *flight {
 		retryAt: m.GetRetryAt(), epochs: m.GetEpochs(), lastError: m.GetLastError(), armed: m.GetArmedAt(),
 		unknown: m.GetUnknownAttempts(), catchUp: m.GetCatchUp(), cancel: m.GetCancel(), run: m.GetRun(), again: m.GetAgain(),
 		backfill: m.GetBackfill(), newKey: m.GetNewKey(), phase: waiting,
-		lease: restoredLease(m.GetLease()),
+		lease: restoredLease(m.GetLease()), lost: restoredLease(m.GetLost()),
 	}
 	if f.lease != nil {
 		f.firstSent, f.sentNow = f.lease.granted, f.lease.granted

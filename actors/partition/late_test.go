@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/belfry-scheduler/belfry/messages/job"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -35,5 +37,47 @@ func TestTwoLateSuccesses(t *testing.T) {
 	}
 	if n := len(w.state.late); n != 0 {
 		t.Errorf("%d successes are still on their way", n)
+	}
+}
+
+// TestLateCompletions: the worker of an expired lease says twice at once that it
+// succeeded, and the dead letter cannot be read at first. It has to ask again, and
+// is taken once.
+func TestLateCompletions(t *testing.T) {
+	w := newWorld(t)
+	w.register("q35", "0 0 1 1 *", func(s *job.Spec) { s.Target, s.Retry.MaxAttempts = job.Target{Queue: &job.QueueTarget{Name: "q"}}, 1 })
+	w.ask(&belfryv1.Command{JobId: "q35", Action: &belfryv1.Command_Trigger{Trigger: &belfryv1.Trigger{}}})
+	g := w.claim(&belfryv1.Claim{Queue: "q", Worker: "w", Max: 1, LeaseMs: 10_000}).GetAnswers()[0].GetGrant()
+	w.advance(10 * time.Second)
+	w.unreadable = 1
+	complete := func(id string) *belfryv1.Command {
+		return &belfryv1.Command{Id: id, JobId: "q35", Action: &belfryv1.Command_Complete{
+			Complete: &belfryv1.Complete{ExecutionId: g.GetExecutionId(), Lease: g.GetLease(), Succeeded: true, Output: "done"},
+		}}
+	}
+	for _, want := range [][2]belfryv1.Refusal_Code{ // of the two answers
+		{belfryv1.Refusal_CODE_UNAVAILABLE, belfryv1.Refusal_CODE_UNAVAILABLE},
+		{belfryv1.Refusal_CODE_UNSPECIFIED, belfryv1.Refusal_CODE_UNAVAILABLE},
+		{belfryv1.Refusal_CODE_UNSPECIFIED, belfryv1.Refusal_CODE_UNSPECIFIED},
+	} {
+		w.nextRef++
+		w.step(Asked{Ref: w.nextRef, Commands: []*belfryv1.Command{complete("first"), complete("second")}})
+		for i, a := range w.answers[w.nextRef].(*belfryv1.Answers).GetAnswers() {
+			if code := a.GetRefusal().GetCode(); code != want[i] {
+				t.Errorf("completion %d: %v, want %v", i, a, want[i])
+			}
+		}
+	}
+	if c := w.state.jobs["q35"].past.counters; c.succeeded != 1 || c.failed != 0 || len(w.dead("q35")) != 0 || len(w.state.late) != 0 {
+		t.Errorf("%+v, dead letters %v, on their way %v", c, w.dead("q35"), w.state.late)
+	}
+	for _, h := range w.store.newest() {
+		r := new(belfryv1.Record)
+		if err := proto.Unmarshal(h.Record, r); err != nil || r.GetStatus() != string(job.Succeeded) || r.GetWorker() != "w" {
+			t.Errorf("attempt %d: %v, %v", h.Attempt, r, err)
+		}
+		if h.Attempt == 1 && (r.GetLease() != g.GetLease() || r.GetOutput() != "done") {
+			t.Errorf("its lease and output are lost: %v", r)
+		}
 	}
 }

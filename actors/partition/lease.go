@@ -20,8 +20,11 @@ type lease struct {
 	until    int64 // when it expires, unless it is extended; 0: its row is not durable yet
 }
 
-// token is the lease's name, as its worker knows it.
+// token is the lease's name, as its worker knows it; "": there is none.
 func (l *lease) token() string {
+	if l == nil {
+		return ""
+	}
 	return strconv.FormatInt(l.epoch, 36) + "-" + strconv.FormatInt(l.number, 36)
 }
 
@@ -138,6 +141,7 @@ func (s *State) takeUnclaimed(queue string, most int) []*flight {
 func (s *State) grant(c *change, f *flight, claim *belfryv1.Claim) *belfryv1.Answer {
 	timeout := f.spec.GetTimeoutMs()
 	f.lease = &lease{worker: clip(claim.GetWorker(), shortText+max(f.job.spare(), 0)), epoch: s.life, number: s.draw(), duration: min(claim.GetLeaseMs(), timeout), granted: s.now}
+	f.lost = nil
 	f.sentNow = s.now
 	if f.firstSent == 0 {
 		f.firstSent = s.now
@@ -247,7 +251,7 @@ func (s *State) complete(m *belfryv1.Complete) (*change, *belfryv1.Answer) {
 		}
 		return nil, s.leaseLost(m.GetExecutionId(), m.GetLease())
 	}
-	held := s.leases.add(f, end)
+	held := s.leases.add(heldAs{f.id, f.lease.token()}, end)
 	c := s.judge(f, s.leaseResult(f, outcome, m.GetError(), m.GetOutput()))
 	c.ended = held
 	return c, &belfryv1.Answer{Outcome: leaseOver}
@@ -272,7 +276,7 @@ func (s *State) giveUp(m *belfryv1.Release) (*change, *belfryv1.Answer) {
 		return nil, s.leaseLost(m.GetExecutionId(), m.GetLease())
 	}
 	c := s.change(f.job)
-	c.ended = s.leases.add(f, leaseReleased)
+	c.ended = s.leases.add(heldAs{f.id, f.lease.token()}, leaseReleased)
 	c.publish(s.leaseEvent(f, "execution.released", ""))
 	s.refund(f)
 	f.lease = nil
@@ -326,14 +330,13 @@ type leaseEnds struct {
 // cancel notes that what a flight's lease was for is wanted no more, unless its
 // worker has ended it itself.
 func (l *leaseEnds) cancel(f *flight) {
-	if f.lease != nil && l.of[heldAs{f.id, f.lease.token()}] == leaseUnknown {
-		l.add(f, leaseCancelled)
+	if h := (heldAs{f.id, f.lease.token()}); f.lease != nil && l.of[h] == leaseUnknown {
+		l.add(h, leaseCancelled)
 	}
 }
 
-// add notes how the lease of a flight ended.
-func (l *leaseEnds) add(f *flight, end leaseEnd) heldAs {
-	h := heldAs{f.id, f.lease.token()}
+// add notes how a lease ended.
+func (l *leaseEnds) add(h heldAs, end leaseEnd) heldAs {
 	l.of[h] = end
 	l.order = append(l.order, h)
 	if len(l.order) > leasesKept {

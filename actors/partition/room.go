@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"cmp"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/belfry-scheduler/belfry/messages/job"
@@ -50,7 +52,7 @@ func (f *flight) most(gen int64) int {
 		n += 2 + len(f.lastError)
 	}
 	if f.claimable() {
-		n += leaseRoom + max(shortText, len(f.lease.holder()))
+		n += leaseRoom + max(shortText, len(cmp.Or(f.lease, f.lost).holder()))
 	}
 	return n
 }

@@ -276,6 +276,10 @@ func (s *script) show(a *belfryv1.Answer) string {
 		return showBackfill(o.Backfill)
 	case *belfryv1.Answer_Deleted:
 		return "deleted"
+	case *belfryv1.Answer_LeaseOver:
+		return "over"
+	case *belfryv1.Answer_LeaseHeld:
+		return "held until " + stamp(o.LeaseHeld.GetExpiresAt())
 	case *belfryv1.Answer_Refusal:
 		return maskAll(fmt.Sprintf("refused %s: %s", strings.TrimPrefix(o.Refusal.GetCode().String(), "CODE_"), o.Refusal.GetMessage()))
 	}

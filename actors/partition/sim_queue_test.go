@@ -192,7 +192,7 @@ func (s *sim) finishOutside() {
 // lease, and a lease has one line at most.
 func (s *sim) verifyOutside() {
 	status := map[string]string{}
-	for _, h := range s.store.history {
+	for _, h := range s.store.newest() {
 		r := new(belfryv1.Record)
 		if err := proto.Unmarshal(h.Record, r); err != nil {
 			s.t.Fatal(err)

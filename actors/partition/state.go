@@ -79,7 +79,7 @@ type State struct {
 	line       []*jobRec          // have slots of a catch-up or a backfill to arm, in turn
 	paced      int                // executions of those that count for the pace
 	pacing     []*flight          // all that do, and some that did, the oldest first
-	late       map[string]bool    // executions: a success that nothing waits for is on its way through FindDead
+	late       map[string]*parked // executions: a success that nothing waits for is on its way through FindDead; nil: it was reported by a worker
 	deciding   map[resultKey]bool // results whose batch is on its way: acknowledged when it is durable, not before
 
 	acks []ack // to be given in this step
@@ -131,7 +131,7 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		cache:      map[job.Key]*compilation{},
 		lastNumber: fence.LastNumber,
 		running:    map[string]*flight{},
-		late:       map[string]bool{},
+		late:       map[string]*parked{},
 		deciding:   map[resultKey]bool{},
 		shelves:    shelves{of: map[string]*shelf{}},
 		leases:     leaseEnds{of: map[heldAs]leaseEnd{}},

@@ -29,7 +29,8 @@ type wiring struct {
 	parked []parked // what was asked of the job meanwhile
 }
 
-// parked is a command that waits for a wiring to end.
+// parked is a command that waits: for a wiring to end, or for a dead letter to be
+// read.
 type parked struct {
 	by  asker
 	cmd *belfryv1.Command

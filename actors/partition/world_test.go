@@ -51,7 +51,7 @@ type world struct {
 	stalled    func(Commit)                 // told of commits that get no answer
 	pending    []func()                     // what happens after the step under way
 	stopped    bool
-	unreadable int  // how many reads of old dead letters fail
+	unreadable int  // how many reads of dead letters fail
 	unchecked  bool // the test checks the invariants itself, now and then: it has many jobs
 	sparse     bool // they are checked every so many steps
 	steps      int
@@ -224,7 +224,8 @@ func (w *world) carry(e Effect) {
 			w.t.Fatalf("the partition stopped: %s", e.Fault)
 		}
 	case FindDead:
-		found := Late{From: e.From, Result: e.Result, Dead: w.store.dead(w.t, e.Result)}
+		found := Late{From: e.From, Result: e.Result, Dead: w.store.dead(w.t, e.Result), Failed: w.unreadable > 0}
+		w.unreadable = max(w.unreadable-1, 0)
 		w.pending = append(w.pending, func() { w.stepNow(found) })
 	case FindOld:
 		w.findOld(e)
@@ -484,6 +485,24 @@ func (w *world) readDead(c *belfryv1.Command) {
 		}
 		fillDead(c, d)
 	}
+}
+
+// newest is the history as readers take it: of an attempt, the newest decision
+// under each epoch.
+func (m *model) newest() map[attemptKey]persistence.HistoryRow {
+	out := map[attemptKey]persistence.HistoryRow{}
+	for _, h := range m.history {
+		if key := (attemptKey{h.ExecutionID, h.Attempt, h.Epoch}); h.Decision > out[key].Decision {
+			out[key] = h
+		}
+	}
+	return out
+}
+
+type attemptKey struct {
+	execution string
+	attempt   int32
+	epoch     int64
 }
 
 // dead is the dead letter of an execution; nil: there is none.

@@ -1451,6 +1451,7 @@ type InFlight struct {
 	Backfill        int64                  `protobuf:"varint,18,opt,name=backfill,proto3" json:"backfill,omitempty"`                                      // number of the backfill that it belongs to; 0: none
 	NewKey          bool                   `protobuf:"varint,19,opt,name=new_key,json=newKey,proto3" json:"new_key,omitempty"`                            // of a backfill: not the slot's own key
 	Lease           *Lease                 `protobuf:"bytes,20,opt,name=lease,proto3" json:"lease,omitempty"`                                             // of the outside worker that has the current attempt; absent: none has
+	Lost            *Lease                 `protobuf:"bytes,27,opt,name=lost,proto3" json:"lost,omitempty"`                                               // that the attempt before expired under, while nobody has the current one
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1621,6 +1622,13 @@ func (x *InFlight) GetNewKey() bool {
 func (x *InFlight) GetLease() *Lease {
 	if x != nil {
 		return x.Lease
+	}
+	return nil
+}
+
+func (x *InFlight) GetLost() *Lease {
+	if x != nil {
+		return x.Lost
 	}
 	return nil
 }
@@ -2270,6 +2278,7 @@ type DeadLetter struct {
 	Summary         *Record                `protobuf:"bytes,42,opt,name=summary,proto3" json:"summary,omitempty"`                                // of the execution, as the history has it
 	LastError       string                 `protobuf:"bytes,43,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`           // of its last attempt
 	SummaryEpoch    int64                  `protobuf:"varint,44,opt,name=summary_epoch,json=summaryEpoch,proto3" json:"summary_epoch,omitempty"` // that the summary is filed under
+	Lost            *Lease                 `protobuf:"bytes,45,opt,name=lost,proto3" json:"lost,omitempty"`                                      // the last one, when it expired: its worker may still say that it succeeded
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2421,6 +2430,13 @@ func (x *DeadLetter) GetSummaryEpoch() int64 {
 		return x.SummaryEpoch
 	}
 	return 0
+}
+
+func (x *DeadLetter) GetLost() *Lease {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
 }
 
 // Record is one line of history.
@@ -2849,7 +2865,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"runs_since\x183 \x01(\x03R\trunsSince\x12\x1b\n" +
 	"\tlast_slot\x184 \x01(\x03R\blastSlot\x12\x14\n" +
-	"\x05wired\x185 \x01(\x03R\x05wiredJ\x04\b\f\x10\r\"\xce\x05\n" +
+	"\x05wired\x185 \x01(\x03R\x05wiredJ\x04\b\f\x10\r\"\xf4\x05\n" +
 	"\bInFlight\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.belfry.v1.InFlight.KindR\x04kind\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12#\n" +
@@ -2872,7 +2888,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x05again\x18\x1a \x01(\bR\x05again\x12\x1a\n" +
 	"\bbackfill\x18\x12 \x01(\x03R\bbackfill\x12\x17\n" +
 	"\anew_key\x18\x13 \x01(\bR\x06newKey\x12&\n" +
-	"\x05lease\x18\x14 \x01(\v2\x10.belfry.v1.LeaseR\x05lease\"e\n" +
+	"\x05lease\x18\x14 \x01(\v2\x10.belfry.v1.LeaseR\x05lease\x12$\n" +
+	"\x04lost\x18\x1b \x01(\v2\x10.belfry.v1.LeaseR\x04lost\"e\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_MANUAL\x10\x01\x12\x0f\n" +
@@ -2932,7 +2949,7 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\x03R\x02at\"W\n" +
 	"\x11RememberedCommand\x12*\n" +
 	"\x04mark\x18\x01 \x01(\v2\x16.belfry.v1.CommandMarkR\x04mark\x12\x16\n" +
-	"\x06answer\x18\x02 \x01(\fR\x06answer\"\xa1\x04\n" +
+	"\x06answer\x18\x02 \x01(\fR\x06answer\"\xc7\x04\n" +
 	"\n" +
 	"DeadLetter\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\x12\x15\n" +
@@ -2956,7 +2973,8 @@ const file_belfry_v1_job_proto_rawDesc = "" +
 	"\asummary\x18* \x01(\v2\x11.belfry.v1.RecordR\asummary\x12\x1d\n" +
 	"\n" +
 	"last_error\x18+ \x01(\tR\tlastError\x12#\n" +
-	"\rsummary_epoch\x18, \x01(\x03R\fsummaryEpoch\"\xe4\x04\n" +
+	"\rsummary_epoch\x18, \x01(\x03R\fsummaryEpoch\x12$\n" +
+	"\x04lost\x18- \x01(\v2\x10.belfry.v1.LeaseR\x04lost\"\xe4\x04\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
@@ -3078,16 +3096,18 @@ var file_belfry_v1_job_proto_depIdxs = []int32{
 	18, // 23: belfry.v1.InFlight.replay:type_name -> belfry.v1.Replay
 	32, // 24: belfry.v1.InFlight.run:type_name -> belfry.v1.Run
 	17, // 25: belfry.v1.InFlight.lease:type_name -> belfry.v1.Lease
-	23, // 26: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
-	4,  // 27: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
-	32, // 28: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
-	26, // 29: belfry.v1.DeadLetter.summary:type_name -> belfry.v1.Record
-	19, // 30: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	17, // 26: belfry.v1.InFlight.lost:type_name -> belfry.v1.Lease
+	23, // 27: belfry.v1.RememberedCommand.mark:type_name -> belfry.v1.CommandMark
+	4,  // 28: belfry.v1.DeadLetter.spec:type_name -> belfry.v1.JobSpec
+	32, // 29: belfry.v1.DeadLetter.run:type_name -> belfry.v1.Run
+	26, // 30: belfry.v1.DeadLetter.summary:type_name -> belfry.v1.Record
+	17, // 31: belfry.v1.DeadLetter.lost:type_name -> belfry.v1.Lease
+	19, // 32: belfry.v1.Record.range:type_name -> belfry.v1.SlotRange
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_belfry_v1_job_proto_init() }
