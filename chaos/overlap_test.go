@@ -46,7 +46,11 @@ func TestOverlapKilled(t *testing.T) {
 func (l *load) overlapping(policy check.Overlap, n int) {
 	l.t.Helper()
 	before := len(l.history.Jobs)
-	l.registerWith(string(policy), n, time.Second, time.Second, l.ledger.After(1400*time.Millisecond), map[string]any{"overlap": policy, "overlap_queue": 2})
+	fields := map[string]any{"overlap": policy}
+	if policy == check.Queue {
+		fields["overlap_queue"] = 2
+	}
+	l.registerWith(string(policy), n, time.Second, time.Second, l.ledger.After(1400*time.Millisecond), fields)
 	for i := range l.history.Jobs[before:] {
 		l.history.Jobs[before+i].Overlap = policy
 	}

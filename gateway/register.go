@@ -68,7 +68,11 @@ func (g *Gateway) check(req *api.JobRequest, old prior, now time.Time) (*registr
 	spec = spec.Normalize()
 	spec.Schedule.Job = req.JobID
 	p, wrong := g.validate(spec)
-	problems = append(problems, wrong...)
+	idle, err := newlyIdle(spec, old)
+	if err != nil {
+		return nil, err
+	}
+	problems = slices.Concat(problems, wrong, idle)
 	if problems != nil {
 		return nil, &job.Invalid{Problems: problems}
 	}
@@ -77,6 +81,21 @@ func (g *Gateway) check(req *api.JobRequest, old prior, now time.Time) (*registr
 		reg.paused = &belfryv1.Paused{Paused: *req.Paused}
 	}
 	return reg, reg.judgePast(spec, req.Past == "run_now", old, now)
+}
+
+// newlyIdle finds settings without an effect. What is stored already is not judged
+// again, so that a job can be sent back as it is shown.
+func newlyIdle(spec job.Spec, old prior) ([]job.Problem, error) {
+	idle := spec.Idle()
+	if idle == nil {
+		return nil, nil
+	}
+	before, err := old()
+	if err != nil || before == nil {
+		return idle, err
+	}
+	was := messages.FromSpec(before.spec).Idle()
+	return slices.DeleteFunc(idle, func(p job.Problem) bool { return slices.Contains(was, p) }), nil
 }
 
 // judgePast refuses what is over. A one-time instant that has just passed still

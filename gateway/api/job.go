@@ -27,9 +27,9 @@ type JobSpec struct {
 	MaxOutstanding *int              `json:"max_outstanding,omitzero" doc:"How many executions of this job may be unfinished at once. Default 100."`
 	RateLimit      *RateLimit        `json:"rate_limit,omitzero" doc:"How often attempts of this job begin; what is due waits. Absent: any."`
 	OnOpenCircuit  string            `json:"on_open_circuit,omitzero" enum:"wait,fail" doc:"What becomes of an execution that finds its host's circuit open. wait (default): it waits, visibly, and no attempt is used up. fail: its attempt fails unsent, and the retry policy goes on; not for a queue, which has no circuit."`
-	DependsOn      []string          `json:"depends_on,omitempty" doc:"Jobs whose success triggers this one: once for each run in which all of them succeed. A schedule_expr is not evaluated then. At most 100, in chains of at most 100 jobs."`
+	DependsOn      []string          `json:"depends_on,omitempty" doc:"Jobs whose success triggers this one: once for each run in which all of them succeed. A schedule_expr is not evaluated then; starts_at, ends_at, exclude, jitter and max_runs are refused. At most 100, in chains of at most 100 jobs."`
 	Overlap        string            `json:"overlap,omitzero" enum:"allow,skip,queue,replace" doc:"What becomes of an execution that is due while another one of the job has not ended, retries included, whatever asked for it: it runs as well (allow, default), is recorded as skipped, waits its turn, or runs once the other one is cancelled and has ended."`
-	OverlapQueue   *int              `json:"overlap_queue,omitzero" doc:"How many executions may wait: with overlap queue for the one that runs, else at max_outstanding. Default 10, at most 98."`
+	OverlapQueue   *int              `json:"overlap_queue,omitzero" doc:"How many executions may wait: with overlap queue for the one that runs, with allow at max_outstanding; with skip and replace none does, and it is refused. Default 10, at most 98."`
 }
 
 // JobRequest is the body of POST and PUT, and a line of an import.

@@ -45,7 +45,11 @@ var Methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}
 // with one problem each, at paths of the API, or nil.
 func (s Spec) Validate(p AddressPolicy) error {
 	_, err := Compile(s.Schedule)
-	return s.ValidateCompiled(p, err)
+	v := &validation{problems: s.Idle()}
+	if err := s.ValidateCompiled(p, err); err != nil {
+		v.merge("", err)
+	}
+	return v.err()
 }
 
 // ValidateCompiled is Validate for a caller that has compiled the schedule
@@ -70,19 +74,21 @@ func (s Spec) ValidateCompiled(p AddressPolicy, schedule error) error {
 	if s.MaxRuns < 0 || s.MaxRuns > MaxRuns {
 		v.refuse("max_runs", "%d is not from 0 (without end) to %d", s.MaxRuns, MaxRuns)
 	}
-	if s.MaxRuns > 0 && len(s.DependsOn) > 0 {
-		v.refuse("max_runs", "it counts slots of a schedule, and the jobs of depends_on are what triggers this one: leave one of the two out")
-	}
 	v.overlap(s.Overlap, s.OverlapQueue)
 	v.duration("target.key_lifetime", s.Target.KeyLifetime, MinKeyLifetime, MaxKeyLifetime)
+	return v.err()
+}
+
+// validation collects problems.
+type validation struct{ problems []Problem }
+
+// err is an *Invalid with the problems; nil: there are none.
+func (v *validation) err() error {
 	if len(v.problems) == 0 {
 		return nil
 	}
 	return &Invalid{Problems: v.problems}
 }
-
-// validation collects problems.
-type validation struct{ problems []Problem }
 
 func (v *validation) refuse(field, format string, args ...any) {
 	v.problems = append(v.problems, Problem{Field: field, Message: fmt.Sprintf(format, args...)})

@@ -159,3 +159,40 @@ func manyLabels(n int) map[string]string {
 	}
 	return m
 }
+
+// TestIdle: what would have no effect is refused, and the same value where it has
+// one, or is the default, is not.
+func TestIdle(t *testing.T) {
+	idle := []struct {
+		field string
+		edit  func(*Spec)
+	}{
+		{"overlap_queue", func(s *Spec) { s.Overlap, s.OverlapQueue = OverlapSkip, 5 }},
+		{"overlap_queue", func(s *Spec) { s.Overlap, s.OverlapQueue = OverlapReplace, 5 }},
+		{"starts_at", func(s *Spec) { s.DependsOn, s.Schedule.StartsAt = []string{"a"}, time.UnixMilli(1) }},
+		{"ends_at", func(s *Spec) { s.DependsOn, s.Schedule.EndsAt = []string{"a"}, time.UnixMilli(1) }},
+		{"exclude", func(s *Spec) { s.DependsOn, s.Schedule.Exclude = []string{"a"}, []Day{1} }},
+		{"jitter", func(s *Spec) { s.DependsOn, s.Schedule.Jitter = []string{"a"}, time.Second }},
+		{"max_runs", func(s *Spec) { s.DependsOn, s.MaxRuns = []string{"a"}, 5 }},
+	}
+	for _, c := range idle {
+		s := valid()
+		c.edit(&s)
+		if got := fields(s.Normalize().Validate(AddressPolicy{})); !slices.Equal(got, []string{c.field}) {
+			t.Errorf("problems at %q, want one at %s", got, c.field)
+		}
+	}
+	for i, edit := range []func(*Spec){
+		func(s *Spec) { s.Overlap, s.OverlapQueue = OverlapSkip, DefaultOverlapQueue },
+		func(s *Spec) { s.Overlap, s.OverlapQueue = OverlapQueued, 5 },
+		func(s *Spec) { s.Overlap, s.OverlapQueue = OverlapAllow, 5 }, // that many wait at max_outstanding
+		func(s *Spec) { s.DependsOn = []string{"a"} },
+		func(s *Spec) { s.Schedule.Exclude, s.Schedule.Jitter, s.MaxRuns = []Day{1}, time.Second, 5 },
+	} {
+		s := valid()
+		edit(&s)
+		if err := s.Normalize().Validate(AddressPolicy{}); err != nil {
+			t.Errorf("case %d: %v", i, err)
+		}
+	}
+}
