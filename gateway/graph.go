@@ -35,7 +35,7 @@ func (g *Gateway) getGraph(c *call) error {
 	if _, err := g.readJob(c.r.Context(), jobID); err != nil {
 		return noSuchJob(err, jobID)
 	}
-	edges, err := g.edges(c.r.Context(), jobID)
+	edges, err := g.edges(c.r.Context(), jobID, nil)
 	if err != nil {
 		return err
 	}
@@ -59,11 +59,12 @@ func (c *call) wantsMermaid() (bool, error) {
 	}
 }
 
-// edges asks the owner of the system partition for the dependencies around a job.
-func (g *Gateway) edges(ctx context.Context, jobID string) (*belfryv1.Graph, error) {
+// edges asks the owner of the system partition for the dependencies around a job,
+// and whether it may have upstreams.
+func (g *Gateway) edges(ctx context.Context, jobID string, upstreams []string) (*belfryv1.Graph, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Limits.Ask)
 	defer cancel()
-	msg, err := g.cfg.Owners.Ask(ctx, job.SystemPartition, &belfryv1.GetGraph{Of: jobID})
+	msg, err := g.cfg.Owners.Ask(ctx, job.SystemPartition, &belfryv1.GetGraph{Of: jobID, Upstreams: upstreams})
 	if err != nil {
 		return nil, g.unreachable(err)
 	}
@@ -75,7 +76,7 @@ func (g *Gateway) edges(ctx context.Context, jobID string) (*belfryv1.Graph, err
 }
 
 // judgeUpstreams tells a request that stores nothing what it would be told if it
-// did: a cycle is refused. A job that is not there is only a warning, because the
+// did: what the graph cannot take is refused by the owner of the graph. A job that is not there is only a warning, because the
 // jobs of one file are validated before any of them is stored.
 func (g *Gateway) judgeUpstreams(ctx context.Context, jobID string, upstreams []string) ([]string, error) {
 	var warnings []string
@@ -87,23 +88,15 @@ func (g *Gateway) judgeUpstreams(ctx context.Context, jobID string, upstreams []
 			return nil, err
 		}
 	}
-	if jobID == "" || len(upstreams) == 0 {
+	if len(upstreams) == 0 {
 		return warnings, nil
 	}
-	edges, err := g.edges(ctx, jobID)
+	graph, err := g.edges(ctx, jobID, upstreams)
 	if err != nil {
 		return nil, err
 	}
-	up := map[string][]string{}
-	for _, e := range edges.GetEdges() {
-		up[e.GetDependent()] = append(up[e.GetDependent()], e.GetUpstream())
-	}
-	graph := job.NewGraph()
-	for id, ids := range up {
-		graph.Load(id, ids)
-	}
-	if bad := graph.Set(jobID, upstreams); bad != nil {
-		return nil, bad
+	if why := graph.GetRefusal(); why != "" {
+		return nil, job.Refuse("depends_on", "%s", why)
 	}
 	return warnings, nil
 }
@@ -156,7 +149,7 @@ func Mermaid(g *api.Graph) string {
 // deleteCascade deletes all jobs that depend on a job, each after those that
 // depend on it, and says which edges of the job itself are gone with them.
 func (g *Gateway) deleteCascade(ctx context.Context, id identity, jobID string) (map[string]int64, error) {
-	edges, err := g.edges(ctx, jobID)
+	edges, err := g.edges(ctx, jobID, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ var (
 	backfillPar = param{in: "path", name: "backfill", about: "The backfill_id.", required: true}
 	keyPar      = param{in: "header", name: "Idempotency-Key", about: "New for each new request, such as a UUID. A repeat with the same key and body gets the first answer, for 24 h; with another body, 422; while the first is being worked on, 409 with Retry-After."}
 	match       = param{in: "header", name: "If-Match", about: "The ETag that the job must still have, or * for any."}
-	dryPar      = param{in: "query", name: "validate_only", about: "true: answer what the job would be, with its next runs and warnings, and store nothing.", kind: "boolean"}
+	dryPar      = param{in: "query", name: "validate_only", about: "true: answer what the job would be, with its next runs and warnings, and store nothing. What the job itself or the graph of dependencies is refused for is refused, too; a job of depends_on that is not there yet is only warned of, since the jobs of one file are validated before any of them is stored.", kind: "boolean"}
 	sizePar     = param{in: "query", name: "page_size", about: "1 to 500; default 100. A page may be short although more follows: only the Link header tells.", kind: "integer"}
 	limPar      = param{in: "query", name: "limit", about: "Another name of page_size.", kind: "integer"}
 	tokPar      = param{in: "query", name: "page_token", about: "From the Link header of the page before; it belongs to one list with one filter."}

@@ -188,7 +188,7 @@ func (o *owner) asked(ctx actor.Context) {
 	case *belfryv1.Describe:
 		o.step(ctx, Described{Ref: o.ref(ctx), JobID: m.GetJobId()})
 	case *belfryv1.GetGraph:
-		o.step(ctx, Graphed{Ref: o.ref(ctx), Of: m.GetOf()})
+		o.step(ctx, Graphed{Ref: o.ref(ctx), Of: m.GetOf(), Upstreams: m.GetUpstreams()})
 	case *belfryv1.Claim:
 		o.step(ctx, Claimed{Ref: o.ref(ctx), Claim: m})
 	case *belfryv1.Heartbeat:

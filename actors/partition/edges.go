@@ -55,6 +55,9 @@ func (s *State) graphed(e Graphed) {
 	if s.graph != nil {
 		edges, all := s.graph.Around(e.Of, maxGraph)
 		g.Truncated = !all
+		if bad := s.graph.Check(e.Of, e.Upstreams); bad != nil {
+			g.Refusal = bad.Problems[0].Message
+		}
 		for _, x := range edges {
 			g.Edges = append(g.Edges, &belfryv1.Edge{Upstream: x.Upstream, Dependent: x.Dependent})
 		}

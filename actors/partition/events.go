@@ -33,10 +33,12 @@ type (
 		JobID string
 	}
 
-	// Graphed asks for the dependencies around a job; answered at once.
+	// Graphed asks for the dependencies around a job, and whether it may have
+	// upstreams; answered at once.
 	Graphed struct {
-		Ref Ref
-		Of  string
+		Ref       Ref
+		Of        string
+		Upstreams []string
 	}
 	// Told is the answer to the command of a Tell; nil: there is none.
 	Told struct {

@@ -30,6 +30,15 @@ func (g *Graph) Upstreams(id string) []string { return g.up[id] }
 // Set gives a job other upstreams, or says why it cannot have them: then the
 // graph is as it was.
 func (g *Graph) Set(id string, upstreams []string) *Invalid {
+	bad := g.Check(id, upstreams)
+	if bad == nil {
+		g.set(id, upstreams)
+	}
+	return bad
+}
+
+// Check says what Set would. A job without an id yet is "".
+func (g *Graph) Check(id string, upstreams []string) *Invalid {
 	if path := g.cycle(id, upstreams); path != nil {
 		return Refuse("depends_on", "it would close a cycle: %s: leave one of its steps out", strings.Join(path, " → "))
 	}
@@ -45,7 +54,6 @@ func (g *Graph) Set(id string, upstreams []string) *Invalid {
 			return Refuse("depends_on", "%d jobs depend on %q, the most that may: let a job between pass its runs on", n, u)
 		}
 	}
-	g.set(id, upstreams)
 	return nil
 }
 

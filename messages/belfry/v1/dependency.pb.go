@@ -822,6 +822,7 @@ func (*Done) Descriptor() ([]byte, []int) {
 type GetGraph struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Of            string                 `protobuf:"bytes,1,opt,name=of,proto3" json:"of,omitempty"`
+	Upstreams     []string               `protobuf:"bytes,2,rep,name=upstreams,proto3" json:"upstreams,omitempty"` // that the job is about to get: may it?
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,10 +864,18 @@ func (x *GetGraph) GetOf() string {
 	return ""
 }
 
+func (x *GetGraph) GetUpstreams() []string {
+	if x != nil {
+		return x.Upstreams
+	}
+	return nil
+}
+
 type Graph struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Edges         []*Edge                `protobuf:"bytes,1,rep,name=edges,proto3" json:"edges,omitempty"`
 	Truncated     bool                   `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"` // there are more than an answer shows
+	Refusal       string                 `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`      // why the job may not have those upstreams; "": it may
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -913,6 +922,13 @@ func (x *Graph) GetTruncated() bool {
 		return x.Truncated
 	}
 	return false
+}
+
+func (x *Graph) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
 }
 
 type Edge struct {
@@ -1026,12 +1042,14 @@ const file_belfry_v1_dependency_proto_rawDesc = "" +
 	"\x05Taken\x12\f\n" +
 	"\x01n\x18\x01 \x01(\x03R\x01n\x12\x12\n" +
 	"\x04none\x18\x02 \x01(\bR\x04none\"\x06\n" +
-	"\x04Done\"\x1a\n" +
+	"\x04Done\"8\n" +
 	"\bGetGraph\x12\x0e\n" +
-	"\x02of\x18\x01 \x01(\tR\x02of\"L\n" +
+	"\x02of\x18\x01 \x01(\tR\x02of\x12\x1c\n" +
+	"\tupstreams\x18\x02 \x03(\tR\tupstreams\"f\n" +
 	"\x05Graph\x12%\n" +
 	"\x05edges\x18\x01 \x03(\v2\x0f.belfry.v1.EdgeR\x05edges\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"@\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
+	"\arefusal\x18\x03 \x01(\tR\arefusal\"@\n" +
 	"\x04Edge\x12\x1a\n" +
 	"\bupstream\x18\x01 \x01(\tR\bupstream\x12\x1c\n" +
 	"\tdependent\x18\x02 \x01(\tR\tdependentB@Z>github.com/belfry-scheduler/belfry/messages/belfry/v1;belfryv1b\x06proto3"

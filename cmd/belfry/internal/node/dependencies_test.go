@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/belfry-scheduler/belfry/messages/job"
 )
 
 // follow registers a job that follows others, or that is triggered by hand.
@@ -175,8 +177,8 @@ func TestReplayOfAStep(t *testing.T) {
 	}
 }
 
-// TestValidatedDependencies: what is only validated is told of a cycle, and of a
-// job that is not there.
+// TestValidatedDependencies: what is only validated is told of a cycle, of a chain
+// that is too long, whatever it is made longer by, and of a job that is not there.
 func TestValidatedDependencies(t *testing.T) {
 	b := setup(t)
 	b.start()
@@ -193,6 +195,26 @@ func TestValidatedDependencies(t *testing.T) {
 		t.Errorf("warnings %q", out.Warnings)
 	}
 	b.call("POST", "/v1/jobs?validate_only=true", map[string]any{"depends_on": []string{"a"}, "target": b.target.URL}, &out, http.StatusOK)
+
+	b.follow("j1", 201)
+	for i := 2; i <= job.MaxChain; i++ {
+		b.follow(fmt.Sprint("j", i), 201, fmt.Sprint("j", i-1))
+	}
+	last := fmt.Sprint("j", job.MaxChain)
+	const long = "body.depends_on: it would be part of a chain of 101 jobs, and at most 100 may follow one another: do several steps in one job"
+	for _, id := range []string{"new?validate_only=true", "new"} {
+		if got := b.follow(id, 400, last); got != long {
+			t.Errorf("%s after the last of a chain: %s", id, got)
+		}
+	}
+	if got, want := b.follow("j1?validate_only=true", 400, "c"), strings.Replace(long, "101", "103", 1); got != want {
+		t.Errorf("a chain after another: %s", got)
+	}
+	var nameless struct{ Detail string }
+	b.call("POST", "/v1/jobs?validate_only=true", map[string]any{"depends_on": []string{last}, "target": b.target.URL}, &nameless, http.StatusBadRequest)
+	if nameless.Detail != long {
+		t.Errorf("a job without an id after the last of a chain: %s", nameless.Detail)
+	}
 }
 
 func (b *bench) text(path string) string {
