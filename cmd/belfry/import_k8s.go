@@ -37,7 +37,7 @@ func newImportCronJobs(a *app) *cobra.Command {
 	var (
 		f    importFlags
 		m    mapping
-		zone string
+		zone = "UTC"
 	)
 	cmd := &cobra.Command{
 		Use:   "k8s-cronjob FILE",
@@ -61,7 +61,7 @@ Belfry does not: --target-url or --queue says who does it now, and gets its jobT
 	f.add(cmd)
 	f.compare.add(cmd)
 	m.add(cmd)
-	cmd.Flags().StringVar(&zone, "time-zone", "UTC", "zone of CronJobs without timeZone: that of the controller manager")
+	cmd.Flags().Var(zoneFlag{&zone}, "time-zone", "zone of CronJobs without timeZone: that of the controller manager")
 	return cmd
 }
 
