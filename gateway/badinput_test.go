@@ -81,6 +81,24 @@ func TestAnotherKindOfValue(t *testing.T) {
 	}
 }
 
+// TestPlacesInArrays: an element has its place in one form, whoever finds it wrong.
+func TestPlacesInArrays(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for body, location := range map[string]string{
+		job_(`"exclude":["2026-12-25","xmas"]`):                                     "body.exclude[1]",
+		job_(`"exclude":["2026-12-25",7]`):                                          "body.exclude[1]",
+		job_(`"depends_on":["a",{}]`):                                               "body.depends_on[1]",
+		job_(`"labels":{"0":7}`):                                                    "body.labels.0",
+		`{"schedule_exprs":["@daily","60 * * * *"],"target":"https://example.com"}`: "body.schedule_exprs[1]",
+		`{"target":{"http":{"json":[0,{"a":[[],{"b":1,"b":2}]}`:                     "body.target.http.json[1].a[1].b",
+		`{"target":{"http":{"json":{"1":[[1,2],[3,tru`:                              "body.target.http.json.1[1][1]",
+		`{"exclude":["\ud800"`:                                                      "body.exclude[0]",
+	} {
+		b.do("POST", "/v1/jobs", body).refused(location)
+	}
+}
+
 func TestFieldsThatAreNone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,9 +91,9 @@ func decodeError(body []byte, err error) error {
 	var semantic *json.SemanticError
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
-		return malformed(dotted(syntax.JSONPointer), "the name is given twice in one object: leave one of the two out")
+		return malformed(place(body, syntax.JSONPointer), "the name is given twice in one object: leave one of the two out")
 	case errors.As(err, &semantic):
-		return semanticError(semantic)
+		return semanticError(body, semantic)
 	case errors.As(err, &syntax):
 		return syntaxError(body, syntax)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
@@ -106,16 +107,16 @@ func decodeError(body []byte, err error) error {
 
 func syntaxError(body []byte, e *jsontext.SyntacticError) error {
 	if errors.Is(e.Err, io.ErrUnexpectedEOF) {
-		return malformed(dotted(e.JSONPointer), "the JSON ends in the middle, after %d bytes: send it whole", len(body))
+		return malformed(place(body, e.JSONPointer), "the JSON ends in the middle, after %d bytes: send it whole", len(body))
 	}
 	what := e.Err.Error()
 	if strings.Contains(what, "after top-level value") {
 		return malformed("", "there is more after the JSON value, at byte %d: send one object and nothing else", e.ByteOffset)
 	}
 	if strings.Contains(what, "UTF-8") || strings.Contains(what, "surrogate") {
-		return malformed(dotted(e.JSONPointer), "the text at byte %d is not valid Unicode: send UTF-8, and surrogates only in pairs", e.ByteOffset)
+		return malformed(place(body, e.JSONPointer), "the text at byte %d is not valid Unicode: send UTF-8, and surrogates only in pairs", e.ByteOffset)
 	}
-	return malformed(dotted(e.JSONPointer), "not JSON at byte %d: %s", e.ByteOffset, printable(what))
+	return malformed(place(body, e.JSONPointer), "not JSON at byte %d: %s", e.ByteOffset, printable(what))
 }
 
 // shown are names of an answer that a request cannot set.
@@ -125,8 +126,8 @@ var shown = map[string]bool{
 	"next_runs": true, "next_runs_local": true, "warnings": true, "last_execution": true, "in_flight": true, "counts": true, "backfills": true,
 }
 
-func semanticError(e *json.SemanticError) error {
-	path := dotted(e.JSONPointer)
+func semanticError(body []byte, e *json.SemanticError) error {
+	path := place(body, e.JSONPointer)
 	if errors.Is(e.Err, json.ErrUnknownName) {
 		return unknownName(path)
 	}
@@ -205,16 +206,41 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// dotted is a JSON pointer as the API writes places: retry.max_attempts.
-func dotted(p jsontext.Pointer) string {
-	if p == "" {
-		return ""
-	}
-	var parts []string
+// place is a JSON pointer into a body as the API writes places:
+// retry.max_attempts, exclude[1]. What the pointer leads to need not be JSON.
+func place(body []byte, p jsontext.Pointer) string {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	path := ""
 	for token := range p.Tokens() {
-		parts = append(parts, clip(token))
+		if open, _ := dec.ReadToken(); open.Kind() == '[' {
+			path += "[" + token + "]"
+			skipElements(dec, token)
+		} else {
+			path = join(path, clip(token))
+			skipToMember(dec, token)
+		}
 	}
-	return strings.Join(parts, ".")
+	return path
+}
+
+// skipElements goes on to the element of an array with an index.
+func skipElements(dec *jsontext.Decoder, index string) {
+	n, _ := strconv.Atoi(index)
+	for range n {
+		if dec.SkipValue() != nil {
+			return
+		}
+	}
+}
+
+// skipToMember goes on to the value of the member of an object with a name.
+func skipToMember(dec *jsontext.Decoder, name string) {
+	for {
+		at, err := dec.ReadToken()
+		if err != nil || at.Kind() != '"' || at.String() == name || dec.SkipValue() != nil {
+			return
+		}
+	}
 }
 
 func kindName(k jsontext.Kind) string {

@@ -16,7 +16,7 @@ type Problem struct {
 
 // FieldProblem is one thing wrong with a request.
 type FieldProblem struct {
-	Location string `json:"location" doc:"body.retry.max_attempts, query.page_size, header.If-Match, path.id"`
+	Location string `json:"location" doc:"body.retry.max_attempts, body.exclude[0], query.page_size, header.If-Match, path.id"`
 	Message  string `json:"message"`
 }
 
