@@ -49,7 +49,7 @@ func (g *Gateway) getGraph(c *call) error {
 
 // wantsMermaid reads ?format=, else Accept.
 func (c *call) wantsMermaid() (bool, error) {
-	switch format := c.r.URL.Query().Get("format"); format {
+	switch format := c.query.Get("format"); format {
 	case "":
 		return strings.Contains(c.r.Header.Get("Accept"), typeMermaid), nil
 	case "json", "mermaid":

@@ -220,3 +220,25 @@ func TestWhyItDoesNotRun(t *testing.T) {
 		t.Errorf("finished: %q", got)
 	}
 }
+
+// TestEmptyParameters: none is taken for one that is absent.
+func TestEmptyParameters(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := 0
+	for _, rt := range b.gw.routes() {
+		for _, p := range rt.params {
+			if p.in != "query" {
+				continue
+			}
+			path := strings.NewReplacer("{id}", "a", "{backfill}", "b").Replace(rt.path)
+			for _, query := range []string{p.name + "=", p.name} {
+				b.do(rt.method, path+"?"+query, "").refused("query." + p.name)
+				n++
+			}
+		}
+	}
+	if n < 40 {
+		t.Errorf("only %d parameters were tried", n)
+	}
+}

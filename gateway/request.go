@@ -66,7 +66,8 @@ func (c *call) jobID() (string, error) {
 }
 
 // parseQuery reads the query strictly: what the route does not know, or does
-// not take twice, is refused instead of ignored.
+// not take twice, is refused instead of ignored. So is what is empty: it may be the
+// variable of a script that was not set, and would select everything.
 func (c *call) parseQuery() error {
 	if c.r.URL.RawQuery == "" {
 		return nil
@@ -82,6 +83,8 @@ func (c *call) parseQuery() error {
 			return invalid("query."+clip(name), "there is no such parameter here: %s", knownParams(c.route.query))
 		case len(values) > 1 && !repeats:
 			return invalid("query."+name, "it is given %d times and has one value: leave the others out", len(values))
+		case slices.Contains(values, ""):
+			return invalid("query."+name, "it is empty: give it a value, or leave it out")
 		}
 	}
 	c.query = q
@@ -114,8 +117,7 @@ func clip(s string) string {
 	return s
 }
 
-// flag is a boolean parameter: true, false, or absent for false. An empty one is
-// neither: it may be the variable of a script that was not set.
+// flag is a boolean parameter: true, false, or absent for false.
 func (c *call) flag(name string) (bool, error) {
 	switch v := c.query.Get(name); {
 	case v == "true":

@@ -42,10 +42,10 @@ type deadFlags struct {
 
 func (f *deadFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.filter.JobID, "job", "", "of this job")
+	flags.Var(textFlag{&f.filter.JobID}, "job", "of this job")
 	flags.StringArrayVarP(&f.filter.Labels, "label", "l", nil, "with this label, as key=value; may be given more than once")
-	flags.StringVar(&f.filter.Reason, "reason", "", "whose reason or last error contains this")
-	flags.StringVar(&f.filter.Attempts, "attempts", "", "answered: all were; unknown: at least one was not")
+	flags.Var(textFlag{&f.filter.Reason}, "reason", "whose reason or last error contains this")
+	flags.Var(textFlag{&f.filter.Attempts}, "attempts", "answered: all were; unknown: at least one was not")
 	flags.Var(&f.since, "since", "failed at or after this instant")
 	flags.Var(&f.until, "until", "failed before this instant")
 }

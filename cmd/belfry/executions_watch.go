@@ -51,8 +51,8 @@ again where it was, so that nothing is missed unless the server says so.`,
 	}
 	cmd.PreRun = func(*cobra.Command, []string) { w.line = eventWriter(a) }
 	flags := cmd.Flags()
-	flags.StringVar(&w.job, "job", "", "only this job")
-	flags.StringVar(&w.prefix, "id-prefix", "", "only jobs whose id begins with this")
+	flags.Var(textFlag{&w.job}, "job", "only this job")
+	flags.Var(textFlag{&w.prefix}, "id-prefix", "only jobs whose id begins with this")
 	flags.StringVar(&w.after, "after", "", "begin after the event of this id")
 	flags.IntVar(&w.count, "count", 0, "stop after this many events; 0 for never")
 	flags.BoolVar(&w.all, "all", false, "also show what happens to jobs (created, updated, paused, …) and to circuits of hosts")

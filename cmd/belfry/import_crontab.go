@@ -59,7 +59,7 @@ do not run a line alike.`,
 	f.compare.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&t.url, "url", "", "URL that receives the commands")
-	flags.Var(zoneFlag{&t.zone}, "time-zone", "zone of lines above the first CRON_TZ (default UTC)")
+	flags.Var(textFlag{&t.zone}, "time-zone", "zone of lines above the first CRON_TZ (default UTC)")
 	flags.StringVar(&t.prefix, "id-prefix", "cron-", "what the ids of the jobs begin with")
 	flags.StringArrayVarP(&t.labels, "label", "l", nil, "label for all jobs, as key=value")
 	return cmd

@@ -58,7 +58,7 @@ runs it. With --compare nothing is sent: every instant of so many days is printe
 	f.add(cmd)
 	f.compare.add(cmd)
 	m.add(cmd)
-	cmd.Flags().Var(zoneFlag{&zone}, "time-zone", "zone of jobs that name none: that of the machines of Dkron")
+	cmd.Flags().Var(textFlag{&zone}, "time-zone", "zone of jobs that name none: that of the machines of Dkron")
 	return cmd
 }
 

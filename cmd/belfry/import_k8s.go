@@ -61,7 +61,7 @@ Belfry does not: --target-url or --queue says who does it now, and gets its jobT
 	f.add(cmd)
 	f.compare.add(cmd)
 	m.add(cmd)
-	cmd.Flags().Var(zoneFlag{&zone}, "time-zone", "zone of CronJobs without timeZone: that of the controller manager")
+	cmd.Flags().Var(textFlag{&zone}, "time-zone", "zone of CronJobs without timeZone: that of the controller manager")
 	return cmd
 }
 

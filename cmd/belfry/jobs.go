@@ -73,9 +73,9 @@ type listFlags struct {
 func (f *listFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.filter.Labels, "label", "l", nil, "jobs with this label, as key=value; may be given more than once")
-	flags.StringVar(&f.filter.State, "state", "", "jobs in this state: active, paused, finished or error")
-	flags.StringVar(&f.filter.Target, "target", "", "jobs whose target contains this")
-	flags.StringVar(&f.filter.IDPrefix, "id-prefix", "", "jobs whose id begins with this")
+	flags.Var(textFlag{&f.filter.State}, "state", "jobs in this state: active, paused, finished or error")
+	flags.Var(textFlag{&f.filter.Target}, "target", "jobs whose target contains this")
+	flags.Var(textFlag{&f.filter.IDPrefix}, "id-prefix", "jobs whose id begins with this")
 	flags.Var(&f.before, "next-run-before", "jobs that are due before this instant")
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -33,7 +32,7 @@ type timingFlags struct {
 }
 
 func (f *timingFlags) add(flags *pflag.FlagSet) {
-	flags.Var(zoneFlag{&f.zone}, "time-zone", "IANA name, such as Europe/Berlin (default UTC)")
+	flags.Var(textFlag{&f.zone}, "time-zone", "IANA name, such as Europe/Berlin (default UTC)")
 	flags.BoolVar(&f.seconds, "seconds", false, "cron expressions have a first field of seconds")
 	flags.StringVar(&f.gap, "dst-gap", "", "a wall time that the clock skips: run_after (default) or skip")
 	flags.StringVar(&f.fold, "dst-fold", "", "a wall time that the clock repeats: first (default) or both")
@@ -62,28 +61,6 @@ func (f *timingFlags) timing(exprs []string) (job.Timing, error) {
 	}
 	return t, nil
 }
-
-// zoneFlag is the name of a time zone as a flag. An empty one is no name, as in the
-// API: it comes from a variable that is not set, and hardly means UTC.
-type zoneFlag struct{ name *string }
-
-func (f zoneFlag) Set(v string) error {
-	if v == "" {
-		return errors.New("it is no time zone: write an IANA name such as Europe/Berlin, or leave the flag out for the default")
-	}
-	*f.name = v
-	return nil
-}
-
-func (f zoneFlag) String() string {
-	if f.name == nil {
-		return ""
-	}
-	return *f.name
-}
-
-// Type is shown in help.
-func (f zoneFlag) Type() string { return "zone" }
 
 // instantFlag is an RFC 3339 instant as a flag.
 type instantFlag struct{ time.Time }
