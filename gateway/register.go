@@ -367,7 +367,7 @@ func (n *notes) kafka(t *api.KafkaTarget) *job.KafkaTarget {
 // secretsReferred wants the secrets among headers to be references.
 func (n *notes) secretsReferred(field string, headers map[string]string) {
 	for name, v := range headers {
-		if sensitive(name) && !refersToSecret(v) {
+		if job.Sensitive(name) && !refersToSecret(v) {
 			n.add(field, "%q looks like a secret, which a message refers to: env://%sNAME or file:///path", clip(name), job.SecretEnvPrefix)
 		}
 	}

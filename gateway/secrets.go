@@ -14,20 +14,6 @@ import (
 // stored.
 const hidden = "***"
 
-// secretWords are parts of names whose values are taken for secrets, and
-// secretNames are whole names; the same as for what targets answer.
-var (
-	secretWords = []string{"auth", "cookie", "token", "secret", "passw", "pwd", "apikey", "credential", "signature", "session", "jwt"}
-	secretNames = []string{"key", "sig", "code", "pass", "access", "sas"}
-)
-
-// sensitive tells whether the value of a header or parameter is shown to nobody.
-func sensitive(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(name, w) }) ||
-		slices.Contains(secretNames, name) || strings.HasSuffix(name, "-key") || strings.HasSuffix(name, "_key")
-}
-
 // schemes may stand before a reference to a secret and tell nothing of it.
 var schemes = []string{"", "bearer ", "basic ", "token "}
 
@@ -44,7 +30,7 @@ func maskHeaders(headers map[string]string) map[string]string {
 	}
 	out := make(map[string]string, len(headers))
 	for name, v := range headers {
-		if sensitive(name) && !refersToSecret(v) {
+		if job.Sensitive(name) && !refersToSecret(v) {
 			v = hidden
 		}
 		out[name] = v
@@ -89,7 +75,7 @@ func sensitiveParam(name string) bool {
 	if err != nil {
 		plain = name
 	}
-	return sensitive(plain)
+	return job.Sensitive(plain)
 }
 
 // keepSecrets puts stored secrets in the place of ***.
@@ -111,7 +97,7 @@ func keepSecrets(spec *job.Spec, old prior, problems *[]job.Problem) error {
 		return nil
 	}
 	for name, v := range h.Headers {
-		if v != hidden || !sensitive(name) {
+		if v != hidden || !job.Sensitive(name) {
 			continue
 		}
 		secret, ok := headerOf(stored.GetHeaders(), name)
@@ -138,7 +124,7 @@ func movedTo(stored, raw string) string {
 
 func mentionsHidden(h *job.HTTPTarget) bool {
 	for name, v := range h.Headers {
-		if v == hidden && sensitive(name) {
+		if v == hidden && job.Sensitive(name) {
 			return true
 		}
 	}

@@ -31,7 +31,7 @@ func findSecrets(d *belfryv1.Delivery) secrets {
 	h := d.GetTarget().GetHttp()
 	var s secrets
 	for name, value := range h.GetHeaders() {
-		if _, _, reference := job.FindSecretRef(value); sensitive(name) && !reference {
+		if _, _, reference := job.FindSecretRef(value); job.Sensitive(name) && !reference {
 			s.addHeader(value)
 		}
 	}
@@ -57,21 +57,6 @@ func (s secrets) ordered() secrets {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	return slices.Compact(s)
-}
-
-// sensitive reports whether a header or parameter of this name holds a secret.
-func sensitive(name string) bool {
-	name = strings.ToLower(name)
-	for _, part := range []string{"auth", "cookie", "token", "secret", "passw", "pwd", "apikey", "credential", "signature", "session", "jwt"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	switch name {
-	case "key", "sig", "code", "pass", "access", "sas":
-		return true
-	}
-	return strings.HasSuffix(name, "-key") || strings.HasSuffix(name, "_key")
 }
 
 // addHeader adds a header's value and the secrets in it: what follows a scheme
@@ -104,7 +89,7 @@ func (s *secrets) addURL(raw string) {
 	password, _ := u.User.Password()
 	s.add(password)
 	for name, values := range u.Query() {
-		if sensitive(name) {
+		if job.Sensitive(name) {
 			for _, v := range values {
 				s.add(v)
 			}
