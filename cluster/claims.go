@@ -110,11 +110,13 @@ type (
 		Reading   int // its number
 	}
 	// Take acquires the partition exactly after Seen, and loads it; answered by
-	// Claims.Took. Ended tells that the owner before has certainly ended.
+	// Claims.Took. Ended tells that the owner before has certainly ended; Given, that
+	// it has committed all that it ever will, and nothing was written since if the
+	// partition can be acquired exactly after Seen.
 	Take struct {
-		Partition int32
-		Seen      persistence.Fence
-		Ended     bool
+		Partition    int32
+		Seen         persistence.Fence
+		Ended, Given bool
 	}
 	// Yield tells the owner to commit what it has and to stop acting; answered
 	// by Claims.Yielded.
@@ -291,7 +293,7 @@ func (c *Claims) judge(now time.Duration, p int32, f persistence.Fence, holder p
 		return
 	}
 	k.is = Taking
-	c.emit(Take{p, f, c.cfg.Alone || holder == c.cfg.Self || holder.Node == ""})
+	c.emit(Take{Partition: p, Seen: f, Ended: c.cfg.Alone || holder == c.cfg.Self || holder.Node == ""})
 }
 
 // Took is the answer to Take: nil when the owner runs. Else held tells that the
@@ -324,7 +326,7 @@ func (c *Claims) Offered(now time.Duration, p int32, f persistence.Fence) (accep
 	k := c.of(p)
 	if c.able && c.candidate() && (k.is == Away || k.is == Wanted || k.is == Reading) {
 		k.is, k.reading, accepted = Taking, 0, true
-		c.emit(Take{p, f, true})
+		c.emit(Take{Partition: p, Seen: f, Ended: true, Given: true})
 	}
 	return accepted, c.proceed(now)
 }

@@ -14,6 +14,9 @@ const (
 	// clockSpread is how far the clocks of two nodes may be apart: what is due
 	// within it may have been due for the former owner. ms
 	clockSpread = int64(500)
+	// gatherFor is how long the first batch may wait for what workers hold: they
+	// answer within a few milliseconds, and a batch takes some tens. ms
+	gatherFor = int64(50)
 )
 
 // adoption is how a new owner finds out what of its partition the workers hold,
@@ -21,6 +24,7 @@ const (
 type adoption struct {
 	till    int64     // then it waits no longer
 	sent    int64     // what was due until then may have been sent before the load
+	gather  int64     // until then the first batch waits; 0: nothing has waited yet
 	flights []*flight // those that wait, in due order
 	over    bool
 }
@@ -132,6 +136,20 @@ func (s *State) maybeSent(f *flight) bool {
 func (s *State) awaitHolds(f *flight) {
 	f.phase = adopting
 	s.adoption.flights = append(s.adoption.flights, f)
+}
+
+// gathering tells that the first batch still waits for what the workers say. What
+// no worker holds has to be written before it is sent: with that batch, or one
+// batch later.
+func (s *State) gathering() bool {
+	a := &s.adoption
+	if a.over || len(a.flights) == 0 || s.yielding {
+		return false
+	}
+	if a.gather == 0 {
+		a.gather = s.now + gatherFor
+	}
+	return s.now < a.gather
 }
 
 // unheld decides about a flight that a former owner may have sent and no worker

@@ -71,6 +71,9 @@ func (s *State) check() error {
 	if err := s.shelves.check(); err != nil {
 		return err
 	}
+	if s.queue.flying == nil && s.queue.lines.len() > 0 && !s.gathering() {
+		return fmt.Errorf("%d changes wait and no batch is out", s.queue.lines.len())
+	}
 	return s.queue.check()
 }
 
@@ -114,9 +117,6 @@ func (s *State) checkLanes() error {
 // batch in flight to the ends of the lines, and those in line are in one line.
 func (q *queue) check() error {
 	w := &q.lines
-	if q.flying == nil && w.len() > 0 {
-		return fmt.Errorf("%d changes wait and no batch is out", w.len())
-	}
 	last := map[string]int64{}
 	jobs := map[string]standing{}
 	lines := [][]*change{w.again, w.commands, w.executions}

@@ -160,6 +160,11 @@
 // it may have been sent has its line in the history: the one that is known its
 // outcome, the others unknown.
 //
+// The workers answer within milliseconds, and a batch takes tens of them. So the
+// first batch of an owner waits a moment (50 ms at most) for what they hold, while
+// something due waits for that: what nobody holds is written with it then, and
+// sent after one batch instead of two.
+//
 // # Dependencies
 //
 // A job with upstreams has no schedule: their success triggers it. The owners of
@@ -228,5 +233,7 @@
 //
 // The next owner is told the fence, and loads. It is not sent the state: a State
 // is then made in one way only, from rows, after a crash as after a hand-over. A
-// load costs tens of milliseconds.
+// load costs tens of milliseconds, and runs while the partition is acquired: all
+// that was ever to be written is there, and where the acquisition finds that very
+// fence nothing was added. After a crash it must not: a write may be half done.
 package partition

@@ -156,7 +156,7 @@ func (q *queue) wake() (int64, bool) {
 // flush sends the next batch when none is out.
 func (s *State) flush() {
 	q := &s.queue
-	if q.flying != nil {
+	if q.flying != nil || s.gathering() {
 		return
 	}
 	for c := q.lines.idle(); c != nil; c = q.lines.idle() {

@@ -153,6 +153,13 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 	return s
 }
 
+// acquired tells under which fence, and when, a partition was acquired that was
+// loaded before, for an owner with its epoch.
+func (s *State) acquired(fence persistence.Fence, now time.Time) {
+	s.queue.fence = fence
+	s.adoption.till = now.UnixMilli() + s.cfg.AdoptFor.Milliseconds()
+}
+
 // Step tells the state that something has happened and returns what is to be
 // done about it. The slice is valid until the next Step. After a Stop or a
 // Yielded nothing is done any more.
@@ -258,6 +265,7 @@ func (s *State) Wake() (time.Time, bool) {
 	if !s.yielding {
 		by(s.wheel.Next())
 		by(s.adoption.till, !s.adoption.over)
+		by(s.adoption.gather, s.queue.flying == nil && s.queue.lines.len() > 0)
 		by(s.wakeLanes())
 		by(s.wakePace())
 		by(s.shelves.hintAt, s.shelves.hintAt != 0)
@@ -277,6 +285,9 @@ func (s *State) Wake() (time.Time, bool) {
 func (s *State) rewind(back int64) {
 	s.quietTill -= back
 	s.adoption.till -= back
+	if s.adoption.gather != 0 {
+		s.adoption.gather -= back
+	}
 	for _, l := range s.lanes.of {
 		for i := range l.holds {
 			l.holds[i].till -= back

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -45,28 +46,39 @@ func (h *Host) take(ctx actor.Context, e cluster.Take) {
 	}()
 }
 
-// tryTake is acquire and load; a panic in them, over whatever is stored, is an
-// error of this partition.
+// tryTake is acquire and load. What is given is loaded meanwhile: nothing is due
+// for anybody until both are done, and where the acquisition succeeds nothing has
+// changed since. Else a batch of the owner before may still be half done, and is
+// finished or dead only when the partition is acquired.
 func (h *Host) tryTake(e cluster.Take, acquired func()) (s *State, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic while loading: %v\n%s", r, debug.Stack())
-		}
-	}()
+	defer caught(&err)
 	ctx, cancel := context.WithTimeout(h.ctx, 5*time.Minute)
 	defer cancel()
+	load := sync.OnceValues(func() (*State, error) { return h.load(ctx, e) })
+	if e.Given {
+		go func() { _, _ = load() }()
+	}
 	fence, err := h.acquire(ctx, e.Seen)
 	if err != nil {
 		return nil, err
 	}
 	acquired()
-	h.loads <- struct{}{}
-	defer func() { <-h.loads }()
-	s, err = h.load(ctx, fence, e.Ended)
+	s, err = load()
 	if newer := new(messages.NewerFormat); errors.As(err, &newer) {
 		h.leaveToOthers(ctx, fence, err)
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	s.acquired(fence, h.Now())
+	return s, nil
+}
+
+// caught makes a panic, over whatever is stored, an error of this partition.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic while loading: %v\n%s", r, debug.Stack())
+	}
 }
 
 // leaveToOthers gives up a partition with rows that this build does not know.
@@ -97,18 +109,22 @@ func (h *Host) acquire(ctx context.Context, seen persistence.Fence) (persistence
 	return fence, fmt.Errorf("acquire: %w", err)
 }
 
-// load reads what is in a partition. formerEnded: nobody acts for it any more.
-func (h *Host) load(ctx context.Context, fence persistence.Fence, formerEnded bool) (*State, error) {
-	began, cfg := time.Now(), h.State
-	if formerEnded {
-		cfg.FormerEnded = fence.Epoch - 1
+// load reads what is in a partition, for who acquires it after the fence seen.
+func (h *Host) load(ctx context.Context, e cluster.Take) (s *State, err error) {
+	defer caught(&err)
+	h.loads <- struct{}{}
+	defer func() { <-h.loads }()
+	began, cfg, fence := time.Now(), h.State, e.Seen
+	if e.Ended {
+		cfg.FormerEnded = fence.Epoch
 	}
-	cfg.Partition, cfg.Partitions, cfg.Format = fence.Partition, h.Routes.Partitions(), h.Format()
-	s := New(cfg, fence, h.Now())
-	if err := h.Store.Load(ctx, fence.Partition, 0, job.DeadSliceOffset, s.LoadRow); err != nil {
+	fence.Epoch++
+	cfg.Partition, cfg.Partitions, cfg.Format = e.Partition, h.Routes.Partitions(), h.Format()
+	s = New(cfg, fence, h.Now())
+	if err := h.Store.Load(ctx, e.Partition, 0, job.DeadSliceOffset, s.LoadRow); err != nil {
 		return nil, fmt.Errorf("load jobs: %w", err)
 	}
-	if err := h.Store.Load(ctx, fence.Partition, job.SideSliceOffset, job.SideSliceOffset+job.SlicesPerKind, s.LoadRow); err != nil {
+	if err := h.Store.Load(ctx, e.Partition, job.SideSliceOffset, job.SideSliceOffset+job.SlicesPerKind, s.LoadRow); err != nil {
 		return nil, fmt.Errorf("load the rest: %w", err)
 	}
 	s.Loaded()

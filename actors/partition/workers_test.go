@@ -121,6 +121,38 @@ func TestAdoptionWaitsForWorkersNotKnownYet(t *testing.T) {
 	w.sent("the time is over", "r1", "r2")
 }
 
+// TestFirstBatchWaitsForWhatIsHeld: what no worker holds is written with all that
+// a new owner has to write anyway, and is sent after one batch, not two. While
+// workers are silent the rest does not wait for them for long.
+func TestFirstBatchWaitsForWhatIsHeld(t *testing.T) {
+	begin := func() (w *world, before int) {
+		w, _ = newWorkers(t)
+		w.register("a", "* * * * *")
+		w.crash()
+		w.now = origin.Add(time.Minute - w.cfg.ArmAhead/2)
+		before = w.store.commits
+		w.boot()
+		w.step(Workers{List: []Worker{{ID: "r1", Remote: true}, {ID: "r2", Remote: true}}})
+		w.step(Holds{From: "r1"})
+		if w.store.commits != before {
+			t.Fatal("the first batch has not waited")
+		}
+		return w, before
+	}
+	w, before := begin()
+	w.step(Holds{From: "r2"})
+	w.sent("nobody holds it", "r1", "r1")
+	if n := w.store.commits - before; n != 1 {
+		t.Errorf("it took %d batches", n)
+	}
+	w, before = begin()
+	w.advance(time.Duration(gatherFor) * time.Millisecond)
+	w.sent("r2 is silent", "r1")
+	if n := w.store.commits - before; n != 1 {
+		t.Errorf("%d batches while r2 is silent", n)
+	}
+}
+
 func (f *flight) answer(s *State) time.Duration {
 	return time.Duration(s.answerTime(f)) * time.Millisecond
 }
