@@ -36,3 +36,28 @@ func TestFastOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestChanges: a change of owner costs what it kept waiting the longest, not what
+// came first. Repeats, what was due later, and what follows a kill are not its.
+func TestChanges(t *testing.T) {
+	h := History{Recovery: 8 * time.Second, Faults: []Fault{
+		{Kind: Restarted, Node: "n1", At: at(1), End: at(6)},
+		{Kind: Killed, Node: "n2", At: at(30), End: at(30)},
+	}}
+	receive := func(execution string, epoch int64, due, came float64) {
+		h.Receipts = append(h.Receipts, Receipt{Execution: execution, Job: "j", Epoch: epoch, ScheduledFor: at(due), Received: at(came)})
+	}
+	receive("a", 1, 1, 1.001)
+	receive("b", 2, 2.4, 2.5)
+	receive("c", 2, 2.1, 2.6)
+	receive("a", 2, 1, 2.65)
+	receive("d", 2, 2.55, 3)
+	receive("e", 4, 20, 20.002)
+	receive("f", 5, 31, 33)
+	receive("g", 5, 32.9, 34)
+	receive("h", 6, 40, 40.3)
+	want := []time.Duration{500 * time.Millisecond, 2 * time.Millisecond, 300 * time.Millisecond}
+	if got := h.Changes(); !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
+}

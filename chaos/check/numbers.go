@@ -86,19 +86,42 @@ func (h History) firstSince(p int32, epoch int64, since time.Time) (at time.Time
 	return at, found
 }
 
-// Changes are how late the first delivery under each later epoch of a partition
-// was: what a planned move costs.
+// Changes are what each planned change of a partition's owner costs: how late
+// that came which the change kept waiting the longest. It may have kept waiting
+// what was due before the first delivery under the new epoch and came first after
+// that, or was that. A repeat is not counted, the rules judge those; nor is a
+// change while another fault than a planned one is felt, which is a failover: see
+// Moves.
 func (h History) Changes() []time.Duration {
 	var out []time.Duration
-	newest := map[int32]int64{}
+	type change struct {
+		at    time.Time // of the first delivery under the epoch
+		index int       // in out; -1: not planned
+	}
+	newest, last, seen := map[int32]int64{}, map[int32]change{}, map[string]bool{}
 	for _, r := range h.Receipts {
 		p := h.Partition(r.Job)
 		if newest[p] > 0 && r.Epoch > newest[p] {
-			out = append(out, r.Received.Sub(r.ScheduledFor))
+			last[p] = change{r.Received, -1}
+			if !h.disturbed(r.Received) {
+				last[p] = change{r.Received, len(out)}
+				out = append(out, 0)
+			}
 		}
 		newest[p] = max(newest[p], r.Epoch)
+		if c, changed := last[p]; changed && c.index >= 0 && !seen[r.Execution] && !r.ScheduledFor.After(c.at) {
+			out[c.index] = max(out[c.index], r.Received.Sub(r.ScheduledFor))
+		}
+		seen[r.Execution] = true
 	}
 	return out
+}
+
+// disturbed tells that a fault is felt at a moment that nobody had planned.
+func (h History) disturbed(at time.Time) bool {
+	return slices.ContainsFunc(h.Faults, func(f Fault) bool {
+		return !f.planned() && !at.Before(f.At) && !at.After(f.End.Add(h.Recovery))
+	})
 }
 
 // Spread is percentiles of durations as text.
