@@ -13,8 +13,8 @@ import (
 )
 
 // TestServiceInTheCluster: another service joins a node, registers jobs by
-// message, has its actors called by them, and reads what became of that. The
-// node is a process of its own, killed and started again in the middle.
+// message, has its actors called by them, runs slots again, and reads what became
+// of that. The node is a process of its own, killed and started again in the middle.
 func TestServiceInTheCluster(t *testing.T) {
 	t.Parallel()
 	host := newHost(t)
@@ -77,6 +77,13 @@ func TestServiceInTheCluster(t *testing.T) {
 	}
 	if r := decided(ctx, t, service, "tick"); r.Status != "succeeded" {
 		t.Errorf("the execution is recorded as %+v", r)
+	}
+	fill, err := service.Backfill(ctx, "tick", cluster.Range{From: first.ScheduledFor, To: first.ScheduledFor.Add(2 * time.Second)})
+	if err != nil || fill.Total != 2 {
+		t.Fatalf("backfill: %+v, %v", fill, err)
+	}
+	for e := first; e.ID == first.ID || e.Key != first.Key; { // the slot of the first, again, under its key
+		e = receive(ctx, t, got)
 	}
 	if err := service.Delete(ctx, "tick"); err != nil {
 		t.Error(err)

@@ -128,7 +128,8 @@ type Job struct {
 	Generation int64 // number of its registration
 	Revision   int64 // number of its spec
 	NextRun    time.Time
-	Created    bool // by the call that returned it
+	Backfills  []Backfill // those that go on, and a few that have ended
+	Created    bool       // by the call that returned it
 }
 
 // Register creates a job, or replaces the spec of one that is there, so that a
@@ -242,11 +243,15 @@ func jobOf(a *belfryv1.Answer) Job {
 	if j == nil {
 		return Job{}
 	}
-	return Job{
+	out := Job{
 		ID: j.GetJobId(), Status: job.Status(j.GetStatus()), Reason: j.GetState().GetStatusReason(), Spec: messages.FromSpec(j.GetSpec()),
 		Generation: j.GetState().GetGeneration(), Revision: j.GetState().GetRevision(),
 		NextRun: job.Instant(j.GetNextRun()), Created: a.GetCreated(),
 	}
+	for _, b := range j.GetState().GetBackfills() {
+		out.Backfills = append(out.Backfills, backfillOf(b))
+	}
+	return out
 }
 
 // Run is an execution of a job, or with Count > 1 consecutive slots that share a

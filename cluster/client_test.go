@@ -112,6 +112,20 @@ func (v *village) act(c *belfryv1.Command) *belfryv1.Answer {
 		j.Status, j.State.StatusReason = string(job.Active), ""
 	case *belfryv1.Command_Trigger:
 		return v.run(j)
+	case *belfryv1.Command_Backfill:
+		b := a.Backfill
+		j.State.Backfills = append(j.State.Backfills, &belfryv1.Backfill{
+			Id: c.GetId(), From: b.GetFrom(), To: b.GetTo(), Next: b.GetFrom(), Total: 3, Concurrency: b.GetConcurrency(), NewKey: b.GetNewKey(),
+		})
+		return &belfryv1.Answer{Outcome: &belfryv1.Answer_Backfill{Backfill: j.State.Backfills[0]}}
+	case *belfryv1.Command_CancelBackfill:
+		for _, b := range j.State.Backfills {
+			if b.GetId() == a.CancelBackfill.GetId() {
+				b.Reason, b.EndedAt, b.Next, b.Cancelled = "cancelled on request", 9_000, 0, 3
+				return &belfryv1.Answer{Outcome: &belfryv1.Answer_Backfill{Backfill: b}}
+			}
+		}
+		return refused(belfryv1.Refusal_CODE_NOT_FOUND)
 	}
 	return v.show(id)
 }
@@ -257,6 +271,34 @@ func TestClientTriggersAndLists(t *testing.T) {
 	rest, place, err := v.Executions(ctx, "a", 2, place)
 	if err != nil || len(rest) != 1 || rest[0].ExecutionID != "a~1~m1" || place != (Place{}) || !rest[0].ScheduledFor.Equal(time.Unix(1, 0)) {
 		t.Errorf("listed: %+v, %v, %v", rest, place, err)
+	}
+}
+
+// TestClientBackfills: a range runs again, is seen in its job, and is cancelled.
+func TestClientBackfills(t *testing.T) {
+	v, ctx := newVillage(newPost(t), Kinds{}), t.Context()
+	if _, err := v.Register(ctx, "a", mailSpec()); err != nil {
+		t.Fatal(err)
+	}
+	r := Range{From: time.Unix(1, 1).UTC(), To: time.Unix(5, 0).UTC(), Concurrency: 2, NewKey: true}
+	b, err := v.Backfill(ctx, "a", r)
+	if r.From = time.Unix(1, 1e6).UTC(); err != nil || b.ID == "" || b.Range != r || b.Total != 3 || !b.Next.Equal(r.From) || !b.EndedAt.IsZero() {
+		t.Errorf("backfill: %+v, %v", b, err)
+	}
+	if j, err := v.Get(ctx, "a"); err != nil || len(j.Backfills) != 1 || j.Backfills[0] != b {
+		t.Errorf("read: %+v, %v", j, err)
+	}
+	done, err := v.CancelBackfill(ctx, "a", b.ID)
+	if err != nil || done.Reason == "" || done.EndedAt != time.Unix(9, 0).UTC() || !done.Next.IsZero() || done.Cancelled != 3 {
+		t.Errorf("cancelled: %+v, %v", done, err)
+	}
+	if _, err := v.CancelBackfill(ctx, "a", "none"); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("cancelled what is not there: %v", err)
+	}
+	sent := v.numbers
+	var bad *job.Invalid
+	if _, err := v.Backfill(ctx, "a", Range{From: time.Unix(1, 0), Concurrency: job.MaxBackfillConcurrency + 1}); !errors.As(err, &bad) || bad.Problems[0].Field != "concurrency" || v.numbers != sent {
+		t.Errorf("too many at once: %v", err)
 	}
 }
 

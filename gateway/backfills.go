@@ -79,16 +79,12 @@ func backfillOf(req *api.BackfillRequest) (*belfryv1.AskBackfill, error) {
 	if notes.problems != nil {
 		return nil, &job.Invalid{Problems: notes.problems}
 	}
-	ask := &belfryv1.AskBackfill{From: ceilMillis(*req.From), Concurrency: int32(n), NewKey: req.NewKey}
+	ask := &belfryv1.AskBackfill{From: job.CeilMillis(*req.From), Concurrency: int32(n), NewKey: req.NewKey}
 	if req.To != nil {
-		ask.To = ceilMillis(*req.To)
+		ask.To = job.CeilMillis(*req.To)
 	}
 	return ask, nil
 }
-
-// ceilMillis is the first whole millisecond that is not before t: slots lie on
-// those, so both ends of a range mean the same rounded up.
-func ceilMillis(t time.Time) int64 { return t.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
 
 // previewBackfill answers validate_only: what would run, and nothing is stored.
 func (g *Gateway) previewBackfill(c *call, out *api.Backfill) error {

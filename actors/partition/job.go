@@ -132,7 +132,7 @@ func (j *jobRec) rest() *belfryv1.JobState {
 	}
 	st.StatusReason, st.StatusAt = p.reason, p.statusAt
 	if full := p.pace.bucket.Full(); full.UnixMilli() > 0 {
-		st.RateFull = ceilMillis(full)
+		st.RateFull = job.CeilMillis(full)
 	}
 	st.Backfills = p.backfills
 	st.OpenRange, st.CatchUp, st.BacklogSince, st.Days, st.Last = p.open, p.catchUp, p.backlog, p.days, p.last

@@ -50,7 +50,7 @@ func (s *State) putAside(f *flight, rate job.RateLimit) {
 	if first := p.bucket.Next(rate, s.time()); at.Before(first) || at.After(most) {
 		at = first
 	}
-	p.parked = ceilMillis(at)
+	p.parked = job.CeilMillis(at)
 	s.wheel.Schedule(&f.timer, min(max(p.parked, s.now+1), f.expires))
 }
 
@@ -77,8 +77,6 @@ func (s *State) paceAfter(f *flight) {
 }
 
 func (s *State) time() time.Time { return time.UnixMilli(s.now) }
-
-func ceilMillis(t time.Time) int64 { return t.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
 
 // failsWhenOpen tells that an execution does not wait for a circuit to close.
 func (f *flight) failsWhenOpen() bool {

@@ -11,6 +11,10 @@ func Millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// CeilMillis is the first whole millisecond that is not before t: slots lie on
+// those, so both ends of a range of slots mean the same rounded up.
+func CeilMillis(t time.Time) int64 { return t.Add(time.Millisecond - time.Nanosecond).UnixMilli() }
+
 // Instant is the time of Millis, in UTC: the zero time for 0.
 func Instant(ms int64) time.Time {
 	if ms == 0 {
