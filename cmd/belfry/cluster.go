@@ -70,17 +70,13 @@ func newClusterMembers(a *app) *cobra.Command {
 		Aliases: []string{"nodes"},
 		Short:   "List the nodes, as the one that is asked sees them",
 		Args:    exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
-			members, err := c.Members(cmd.Context())
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			members, err := c.Members(ctx)
 			if err != nil {
 				return err
 			}
 			return printAll(a, memberView(), members)
-		},
+		}),
 	}
 }
 
@@ -104,12 +100,8 @@ func newClusterPartitions(a *app) *cobra.Command {
 		Use:   "partitions",
 		Short: "List who owns which partition",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
-			owners, err := c.Partitions(cmd.Context())
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			owners, err := c.Partitions(ctx)
 			if err != nil {
 				return err
 			}
@@ -117,7 +109,7 @@ func newClusterPartitions(a *app) *cobra.Command {
 				return printAll(a, shareView(), shares(owners))
 			}
 			return printAll(a, partitionView(), owners)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&byNode, "by-node", false, "a line for each node instead of each partition")
 	return cmd
@@ -193,18 +185,15 @@ func newClusterDrain(a *app) *cobra.Command {
 		Example:           "  belfry cluster drain n1 --wait",
 		Args:              exactly("the name of a node"),
 		ValidArgsFunction: a.completeNode,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			var before []memberDoc
 			if waitFor {
-				if before, err = c.Members(cmd.Context()); err != nil {
+				var err error
+				if before, err = c.Members(ctx); err != nil {
 					return err
 				}
 			}
-			d, err := c.Drain(cmd.Context(), args[0])
+			d, err := c.Drain(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -212,8 +201,8 @@ func newClusterDrain(a *app) *cobra.Command {
 			if err := output.One(a.stdout, a.format, drainingView(), d); err != nil || !waitFor {
 				return err
 			}
-			return a.awaitDrained(cmd.Context(), c, before, args[0], limit)
-		},
+			return a.awaitDrained(ctx, c, before, args[0], limit)
+		}),
 	}
 	cmd.Flags().BoolVar(&waitFor, "wait", false, "wait until it owns no partition any more, or has left")
 	cmd.Flags().DurationVar(&limit, "wait-timeout", 2*time.Minute, "how long to wait; 0 for as long as it takes")

@@ -63,13 +63,9 @@ func newDeadList(a *app) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List dead letters, those of a job together",
 		Args:    exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			w, n := output.NewWriter(a.stdout, a.format, deadView()), 0
-			for d, err := range c.DeadLetters(cmd.Context(), f.get(), pageSize(int(limit))) {
+			for d, err := range c.DeadLetters(ctx, f.get(), pageSize(int(limit))) {
 				if err != nil {
 					return err
 				}
@@ -81,7 +77,7 @@ func newDeadList(a *app) *cobra.Command {
 				}
 			}
 			return w.Close()
-		},
+		}),
 	}
 	f.add(cmd)
 	cmd.Flags().Var(&limit, "limit", "at most this many; 0 for all")
@@ -178,20 +174,16 @@ func newDeadPurge(a *app) *cobra.Command {
 		Use:   "purge ID…",
 		Short: "Forget dead letters; their history stays",
 		Args:  atLeastOne("id of an execution"),
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, ids []string) error {
 			var t tally
 			for _, id := range ids {
-				err := c.Purge(cmd.Context(), id)
+				err := c.Purge(ctx, id)
 				if err == nil {
 					a.note("purged %s", output.Printable(id))
 				}
 				t.add(a.stderr, id, err)
 			}
 			return t.err()
-		},
+		}),
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -64,13 +65,9 @@ func newExecutionsList(a *app) *cobra.Command {
 		Short:             "List the executions of a job, newest first",
 		Args:              exactly("the id of a job"),
 		ValidArgsFunction: a.completeJob,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			w, n := output.NewWriter(a.stdout, a.format, executionView()), 0
-			for e, err := range c.Executions(cmd.Context(), args[0], pageSize(int(limit))) {
+			for e, err := range c.Executions(ctx, args[0], pageSize(int(limit))) {
 				if err != nil {
 					return err
 				}
@@ -82,7 +79,7 @@ func newExecutionsList(a *app) *cobra.Command {
 				}
 			}
 			return w.Close()
-		},
+		}),
 	}
 	cmd.Flags().Var(&limit, "limit", "at most this many; 0 for all")
 	return cmd
@@ -93,17 +90,13 @@ func newExecutionsGet(a *app) *cobra.Command {
 		Use:   "get ID",
 		Short: "Show an execution with all its attempts",
 		Args:  exactly("the id of an execution"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
-			e, err := c.Execution(cmd.Context(), args[0])
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			e, err := c.Execution(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			return a.printExecution(e)
-		},
+		}),
 	}
 }
 
@@ -115,14 +108,10 @@ func newExecutionsCancel(a *app) *cobra.Command {
 		Long: `Cancel executions. What waits is cancelled at once. What runs is told to end; whether the
 target did the work is unknown then, unless it had answered.`,
 		Args: atLeastOne("id of an execution"),
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, ids []string) error {
 			var t tally
 			for _, id := range ids {
-				e, err := c.Cancel(cmd.Context(), id, req)
+				e, err := c.Cancel(ctx, id, req)
 				switch {
 				case err != nil:
 				case e.Value.Status == string(job.Cancelled):
@@ -133,7 +122,7 @@ target did the work is unknown then, unless it had answered.`,
 				t.add(a.stderr, id, err)
 			}
 			return t.err()
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&req.Reason, "reason", "", "for the record")
 	return cmd

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,17 +38,13 @@ func newExecutionsWatch(a *app) *cobra.Command {
 again where it was, so that nothing is missed unless the server says so.`,
 		Example: "  belfry executions watch --job daily-report\n  belfry executions watch -o jsonl --count 10",
 		Args:    exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
-			err = c.Follow(cmd.Context(), w.after, w.follower())
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
+			err := c.Follow(ctx, w.after, w.follower())
 			if errors.Is(err, errEnough) {
 				return w.line.Close()
 			}
 			return err
-		},
+		}),
 	}
 	cmd.PreRun = func(*cobra.Command, []string) { w.line = eventWriter(a) }
 	flags := cmd.Flags()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -90,14 +91,10 @@ func newJobsList(a *app) *cobra.Command {
 		Short:   "List jobs",
 		Example: "  belfry jobs list --state active --label team=billing\n  belfry jobs list --id-prefix report- -o name | xargs belfry jobs pause",
 		Args:    exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, _ []string) error {
 			f.filter.NextRunBefore = f.before.Time
 			w, n := output.NewWriter(a.stdout, a.format, jobView()), 0
-			for j, err := range c.Jobs(cmd.Context(), f.filter, pageSize(int(limit))) {
+			for j, err := range c.Jobs(ctx, f.filter, pageSize(int(limit))) {
 				if err != nil {
 					return err
 				}
@@ -109,7 +106,7 @@ func newJobsList(a *app) *cobra.Command {
 				}
 			}
 			return w.Close()
-		},
+		}),
 	}
 	f.add(cmd)
 	cmd.Flags().Var(&limit, "limit", "at most this many; 0 for all")
@@ -134,17 +131,13 @@ func newJobsGet(a *app) *cobra.Command {
 		Example:           "  belfry jobs get daily-report -o yaml | belfry jobs apply -f -",
 		Args:              exactly("the id of a job"),
 		ValidArgsFunction: a.completeJob,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
-			j, err := c.Get(cmd.Context(), args[0])
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			j, err := c.Get(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			return output.One(a.stdout, a.format, jobView(), j)
-		},
+		}),
 	}
 }
 

@@ -23,12 +23,8 @@ func newJobsDescribe(a *app) *cobra.Command {
 		Short:             "Show all about a job: definition, next runs, recent executions",
 		Args:              exactly("the id of a job"),
 		ValidArgsFunction: a.completeJob,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
-			j, err := c.Get(cmd.Context(), args[0])
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			j, err := c.Get(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -36,8 +32,8 @@ func newJobsDescribe(a *app) *cobra.Command {
 				return output.One(a.stdout, a.format, jobView(), j)
 			}
 			describeJob(facts{a.stdout}, j.Value)
-			return a.describeRuns(cmd.Context(), c, j.Value)
-		},
+			return a.describeRuns(ctx, c, j.Value)
+		}),
 	}
 }
 

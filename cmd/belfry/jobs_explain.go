@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,17 +20,13 @@ func newJobsExplain(a *app) *cobra.Command {
   belfry jobs explain daily-report --at 2026-03-29T02:30:00+01:00`,
 		Args:              exactly("the id of a job"),
 		ValidArgsFunction: a.completeJob,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
-			e, err := c.Explain(cmd.Context(), args[0], at.Time)
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
+			e, err := c.Explain(ctx, args[0], at.Time)
 			if err != nil {
 				return err
 			}
 			return a.printWhy(e)
-		},
+		}),
 	}
 	cmd.Flags().Var(&at, "at", "the instant (default: why it does not run now)")
 	return cmd

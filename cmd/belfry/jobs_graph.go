@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -20,17 +21,13 @@ func newJobsGraph(a *app) *cobra.Command {
 		Example:           "  belfry jobs graph load\n  belfry jobs graph load --mermaid",
 		Args:              exactly("the id of a job"),
 		ValidArgsFunction: a.completeJob,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, args []string) error {
 			if mermaid {
-				text, err := c.Mermaid(cmd.Context(), args[0])
+				text, err := c.Mermaid(ctx, args[0])
 				fmt.Fprint(a.stdout, text)
 				return err
 			}
-			g, err := c.Graph(cmd.Context(), args[0])
+			g, err := c.Graph(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -42,7 +39,7 @@ func newJobsGraph(a *app) *cobra.Command {
 			}
 			printTree(a.stdout, g.Value)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "as a flow chart in the language Mermaid")
 	return cmd

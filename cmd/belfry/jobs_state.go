@@ -44,15 +44,11 @@ func newJobsResume(a *app) *cobra.Command {
 func (a *app) eachJob(cmd *cobra.Command, done string, act func(context.Context, *client.Client, string) (jobDoc, error)) *cobra.Command {
 	cmd.Args = atLeastOne("id of a job")
 	cmd.ValidArgsFunction = a.completeJob
-	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
-		c, err := a.client("")
-		if err != nil {
-			return err
-		}
+	cmd.RunE = a.asking(func(ctx context.Context, c *client.Client, ids []string) error {
 		var t tally
 		var docs []jobDoc
 		for _, id := range ids {
-			j, err := act(cmd.Context(), c, id)
+			j, err := act(ctx, c, id)
 			if err == nil {
 				docs = append(docs, j)
 				a.note("%s %s", done, output.Printable(id))
@@ -63,7 +59,7 @@ func (a *app) eachJob(cmd *cobra.Command, done string, act func(context.Context,
 			return err
 		}
 		return t.err()
-	}
+	})
 	return cmd
 }
 
@@ -89,14 +85,10 @@ func newJobsDelete(a *app) *cobra.Command {
 		Short:             "Delete jobs; their executions stay readable",
 		Args:              atLeastOne("id of a job"),
 		ValidArgsFunction: a.completeJob,
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			c, err := a.client("")
-			if err != nil {
-				return err
-			}
+		RunE: a.asking(func(ctx context.Context, c *client.Client, ids []string) error {
 			var t tally
 			for _, id := range ids {
-				err := c.Delete(cmd.Context(), id, client.Change{IfMatch: etag(ifMatch), Cascade: cascade})
+				err := c.Delete(ctx, id, client.Change{IfMatch: etag(ifMatch), Cascade: cascade})
 				var problem *api.Problem
 				if missing && errors.As(err, &problem) && problem.Code == api.CodeJobNotFound {
 					a.note("%s does not exist", output.Printable(id))
@@ -107,7 +99,7 @@ func newJobsDelete(a *app) *cobra.Command {
 				t.add(a.stderr, id, err)
 			}
 			return t.err()
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&ifMatch, "if-revision", "", "delete it only if it still has this revision")
 	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete the jobs that depend on it as well")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -91,6 +92,17 @@ func (a *app) client(key string) (*client.Client, error) {
 		return nil, usage("--server: %w", err)
 	}
 	return c, nil
+}
+
+// asking is what a command does that asks the server of --server.
+func (a *app) asking(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client("")
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), c, args)
+	}
 }
 
 // openFile opens a file, or stdin for "-".
