@@ -100,7 +100,7 @@ func (g *Gateway) jobRoutes() []*route {
 			answers: map[int]any{200: api.Job{}}, errors: []int{404, 409, 412, 413, 415, 503},
 		}, {
 			method: http.MethodDelete, path: id, name: "deleteJob", summary: "Delete a job; its executions stay readable", handle: g.deleteJob,
-			details: "While others depend on it, 409 names them.",
+			details: "While others depend on it, 409 names them; for a moment also one that has just been deleted, or depends on it no more.",
 			params:  []param{idParam, match, {in: "query", name: "cascade", about: "true: the jobs that depend on it are deleted, too, directly and through others, each before what it depends on.", kind: "boolean"}},
 			answers: map[int]any{204: nil}, errors: []int{404, 409, 412, 503},
 		}, {

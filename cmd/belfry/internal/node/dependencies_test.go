@@ -42,6 +42,26 @@ func (b *bench) followJob(id string, upstreams ...string) map[string]any {
 	return j
 }
 
+// followed waits until just these jobs follow one: a job hears that it has lost a
+// dependent after whoever ended that was answered.
+func (b *bench) followed(id string, by ...string) {
+	b.t.Helper()
+	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
+	defer tick.Stop()
+	for {
+		var j struct{ Dependents []string }
+		b.call("GET", "/v1/jobs/"+id, nil, &j, http.StatusOK)
+		if slices.Equal(j.Dependents, by) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			b.t.Fatalf("%s is followed by %v, and not by %v", id, j.Dependents, by)
+		}
+	}
+}
+
 // runs waits until a job has so many decided executions, and tells how they
 // ended, newest first.
 func (b *bench) runs(id string, n int) []string {
@@ -255,6 +275,7 @@ func TestDependenciesRefused(t *testing.T) {
 		t.Error(got)
 	}
 	b.call("PATCH", "/v1/jobs/d", map[string]any{"depends_on": []string{"a", "c"}}, nil, 200)
+	b.followed("b", "c")
 	var conflict struct{ Detail string }
 	b.call("DELETE", "/v1/jobs/b", nil, &conflict, http.StatusConflict)
 	if !strings.Contains(conflict.Detail, "other jobs depend on it: c:") {
@@ -264,6 +285,7 @@ func TestDependenciesRefused(t *testing.T) {
 	for _, id := range []string{"b", "c", "d"} {
 		b.call("GET", "/v1/jobs/"+id, nil, nil, http.StatusNotFound)
 	}
+	b.followed("a")
 	b.call("DELETE", "/v1/jobs/a", nil, nil, http.StatusNoContent)
 	b.follow("a", 201)
 	b.follow("b", 201, "a")
