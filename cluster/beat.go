@@ -36,6 +36,7 @@ type Beater struct {
 	now   func() time.Duration // BOOTTIME
 	until atomic.Int64         // when trust ends, in ns of that clock; 0: there is none
 
+	awake  atomic.Int64  // when the loop ran last, in ns of that clock
 	lapses atomic.Uint64 // how often trust came back after it had ended
 
 	pulse   *pulse // of the loop alone
@@ -72,10 +73,31 @@ func NewBeater(cfg BeatConfig) (*Beater, error) {
 }
 
 // Alive tells whether others must still take this process for alive: its last
-// acknowledged beat was begun less than TTL - Margin ago, suspension counted.
+// acknowledged beat was begun less than TTL - Margin ago, suspension counted, and
+// it has not stood still since for so long that gossip may have called it dead.
 // It may be called from anywhere, and costs a reading of the clock.
 func (b *Beater) Alive() bool {
-	return b.cfg.Beats == nil || b.now() < time.Duration(b.until.Load())
+	if b.cfg.Beats == nil {
+		return true
+	}
+	now := b.now()
+	return now < time.Duration(b.until.Load()) && !b.stood(now)
+}
+
+// stood tells that the process has stood still, and the loop has not run since.
+func (b *Beater) stood(now time.Duration) bool {
+	return now-time.Duration(b.awake.Load()) >= stall
+}
+
+// wake notes that the loop runs, and ends trust when the process stood still.
+func (b *Beater) wake() {
+	now := b.now()
+	if b.stood(now) {
+		b.log.Warn("this process stood still", "node", b.cfg.Self.Node, "for", (now - time.Duration(b.awake.Load())).String())
+		b.pulse.stalled(now)
+		b.until.Store(0)
+	}
+	b.awake.Store(int64(now)) // after that: in between nobody trusts anything
 }
 
 // Start begins to beat, and returns when the first beat is acknowledged. Errors:
@@ -86,6 +108,7 @@ func (b *Beater) Start(ctx context.Context) error {
 	}
 	live, end := context.WithCancel(context.WithoutCancel(ctx))
 	b.end, b.ended = end, make(chan struct{})
+	b.awake.Store(int64(b.now()))
 	go b.run(live)
 	select {
 	case <-b.first:
@@ -127,15 +150,17 @@ func (b *Beater) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case a := <-b.answers:
+			b.wake()
 			b.take(a)
 		case <-timer.C:
+			b.wake()
 		}
 		b.watch()
 		for b.pulse.wait(b.now()) <= 0 {
 			a := b.pulse.begin(b.now())
 			flying.Go(func() { b.answers <- b.try(ctx, a) })
 		}
-		timer.Reset(min(b.pulse.wait(b.now()), b.cfg.Settings.Every()))
+		timer.Reset(min(b.pulse.wait(b.now()), b.cfg.Settings.Every(), stall/2))
 	}
 }
 
@@ -213,7 +238,7 @@ func (b *Beater) watch() {
 	}
 	b.fenced = fenced
 	if fenced {
-		b.log.Error("this node sends nothing: its beat was not acknowledged in time", "node", b.cfg.Self.Node, "ttl", b.cfg.Settings.ttl(), "err", b.failed)
+		b.log.Error("this node sends nothing until its beat is acknowledged", "node", b.cfg.Self.Node, "ttl", b.cfg.Settings.ttl(), "err", b.failed)
 		return
 	}
 	b.log.Info("this node is alive again", "node", b.cfg.Self.Node)

@@ -335,17 +335,36 @@ func TestSilentStore(t *testing.T) {
 	})
 }
 
-// TestSuspendEndsTrust: a machine that slept knows it at once, without asking.
+// TestSuspendEndsTrust: a machine that slept, or a process that stood still, knows
+// it at once, without asking. Gossip may have lost it before its lease is over.
 func TestSuspendEndsTrust(t *testing.T) {
+	for ttl, most := range map[time.Duration]time.Duration{time.Second: time.Second - Margin, 3 * time.Second: stall, time.Minute: stall} {
+		beating(t, ttl, func(h *heart) {
+			h.nextBeat()
+			lease := h.Lease()
+			h.slept.Add(int64(most - 20*time.Millisecond))
+			h.wantAlive("just before gossip can have lost it", true)
+			h.slept.Add(int64(20 * time.Millisecond))
+			h.wantAlive("after that", false)
+			h.await("it is alive again", h.Alive)
+			if lease.Valid() {
+				t.Error("what it relied on before still holds")
+			}
+		})
+	}
+}
+
+// TestStallInMidBeat: the beat was carried out before the process stood still, and
+// its answer is read afterwards, within the trust that it would have given.
+func TestStallInMidBeat(t *testing.T) {
 	beating(t, 3*time.Second, func(h *heart) {
-		h.nextBeat()
-		h.wantAlive("before", true)
-		h.slept.Add(int64(2700 * time.Millisecond))
-		h.wantAlive("after 2.7 s", true)
-		h.slept.Add(int64(60 * time.Millisecond))
-		h.wantAlive("after 2.76 s", false)
-		h.pass(time.Second)
-		h.wantAlive("after a beat", true)
+		h.store.meet(fate{takes: 100 * time.Millisecond})
+		h.beats()
+		h.slept.Add(int64(2 * time.Second))
+		h.pass(101 * time.Millisecond)
+		h.wantAlive("after the answer", false)
+		h.pass(200 * time.Millisecond)
+		h.wantAlive("after the next", true)
 	})
 }
 

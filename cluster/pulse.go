@@ -21,6 +21,11 @@ const (
 // the wire. Of the default TTL it is 8 %, of the longest 0.4 %.
 const Margin = 250 * time.Millisecond
 
+// stall is how long a process may stand still without asking whether others have
+// taken what it owns. They may before the TTL is over, once gossip has lost it;
+// that takes more than a second.
+const stall = time.Second
+
 // Settings are those of liveness, the same in all processes of a cluster.
 type Settings struct {
 	// TTL is how long a sign of life counts: others may take what a node owns
@@ -74,7 +79,8 @@ const maxFlying = 4
 //	            ┌─ moved ─────────────▶ trusted until first + TTL - Margin; n+1 is due at first + TTL/6
 //	beat n ─────┼─ nothing in 300 ms ─▶ n again, beside the attempt under way
 //	at first    ├─ failed ────────────▶ n again, 300 ms after the last attempt
-//	            └─ lost ──────────────▶ not trusted; the row is read
+//	            ├─ lost ──────────────▶ not trusted; the row is read
+//	            └─ stood still ───────▶ the same
 //	read ───────┬─ the row has m ─────▶ beat m+1
 //	            └─ it has no row ─────▶ beat 1
 //
@@ -82,6 +88,9 @@ const maxFlying = 4
 // was answered: any of them may be the one that moved the row, and the others
 // are then told that it stands there. A beat that took longer than its trust
 // lasts proves nothing; the next one does, and is due at once.
+//
+// A process that stood still may have lost what it owns before its trust ends. So
+// the beat under way proves nothing, even if it is answered: it may be from before.
 //
 // A beat is lost when the row is gone, because it stood still for a day or was
 // forgotten, or when a copy of this process (a restored machine) moved it. What
@@ -151,6 +160,12 @@ func (p *pulse) moved(a attempt, err error, now time.Duration) (acknowledged boo
 		p.next(0, now+p.set.patience())
 	}
 	return false
+}
+
+// stalled tells that the process stood still.
+func (p *pulse) stalled(now time.Duration) {
+	p.until = 0
+	p.next(0, now)
 }
 
 // found takes the answer to a reading: the beat of the node's row, 0 when it
