@@ -92,6 +92,10 @@ func TestClaim(t *testing.T) {
 		!got.ScheduledFor.Equal(start) || string(got.Payload) != `{"a":1}` || got.LeaseDuration.String() != "30s" || got.Timeout.String() != "1h" {
 		t.Errorf("claimed %+v", got)
 	}
+	grants[0] = grantOf(`{}`)
+	if got := read[api.Claimed](b.do("POST", "/internal/executions/claim", "").want(http.StatusOK)); string(got.Payload) != `{}` {
+		t.Errorf("claimed %+v", got)
+	}
 	grants[0] = grantOf("no json")
 	r = b.do("POST", "/internal/executions/claim", `{"queue":"emails","worker":"w 1","lease":"1m","wait":"20s","max":3}`).want(http.StatusOK)
 	if asked.GetQueue() != "emails" || asked.GetWorker() != "w 1" || asked.GetLeaseMs() != 60_000 || asked.GetMax() != 3 || waited != 20*time.Second {

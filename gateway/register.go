@@ -389,7 +389,7 @@ func payloadOf(raw []byte) []byte {
 	case payload.Kind() == '"' && lenient(payload, &text) == nil:
 		return []byte(text)
 	default:
-		_ = payload.Compact() // it has been decoded: it is JSON
+		_ = payload.Format() // it has been decoded: it is JSON
 		return payload
 	}
 }
@@ -410,7 +410,7 @@ func (n *notes) http(h *api.HTTPTarget) *job.HTTPTarget {
 		out.Body = []byte(*h.Body)
 	case payload != nil:
 		compact := jsontext.Value(payload)
-		_ = compact.Compact() // it has been decoded: it is JSON
+		_ = compact.Format() // it has been decoded: it is JSON
 		out.Body = compact
 		out.Headers = withJSONType(h.Headers)
 	}

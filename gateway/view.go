@@ -220,12 +220,12 @@ func isCompactJSON(h *job.HTTPTarget) bool {
 }
 
 // compactJSON tells whether a payload is a JSON value without a needless byte,
-// not nested deeper than can be read back within a job, and not null, which
-// stands for none.
+// blank or escape, so as an answer writes it; not nested deeper than can be read
+// back within a job, and not null, which stands for none.
 func compactJSON(payload []byte) bool {
 	const around = 3 // objects: the job, its target, http or actor
 	v := jsontext.Value(payload).Clone()
-	return tooDeep(payload, DefaultDepth-around) < 0 && v.IsValid() && v.Compact() == nil && bytes.Equal(v, payload) && !bytes.Equal(v, []byte("null"))
+	return tooDeep(payload, DefaultDepth-around) < 0 && v.Format() == nil && bytes.Equal(v, payload) && !bytes.Equal(v, []byte("null"))
 }
 
 func instant(ms int64) *time.Time {

@@ -62,7 +62,7 @@ type Target struct {
 type ActorTarget struct {
 	Kind     string          `json:"kind" doc:"Of the actor: 1 to 128 of A-Z a-z 0-9 . _ -. A service says which kinds it hosts."`
 	Identity string          `json:"identity" doc:"Of the actor among those of its kind: 1 to 128 of A-Z a-z 0-9 . _ -."`
-	Payload  json.RawMessage `json:"payload,omitempty" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
+	Payload  json.RawMessage `json:"payload,omitzero" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
 }
 
 // NATSTarget is one message an attempt. Its id (Nats-Msg-Id) is the idempotency
@@ -71,7 +71,7 @@ type NATSTarget struct {
 	Broker  string            `json:"broker,omitzero" doc:"As the operator named it. Default: default."`
 	Subject string            `json:"subject" doc:"At most 255 bytes, without wildcards."`
 	Headers map[string]string `json:"headers,omitempty" doc:"Sent with every attempt. A secret is referred to: env://BELFRY_SECRET_NAME or file:///path."`
-	Payload json.RawMessage   `json:"payload,omitempty" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
+	Payload json.RawMessage   `json:"payload,omitzero" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
 }
 
 // KafkaTarget is one record an attempt. Kafka does not recognise repeats: readers
@@ -81,14 +81,14 @@ type KafkaTarget struct {
 	Topic   string            `json:"topic" doc:"1 to 249 of A-Z a-z 0-9 . _ -."`
 	Key     string            `json:"key,omitzero" doc:"Of the record. Default: the job's id, which keeps the job's records in order."`
 	Headers map[string]string `json:"headers,omitempty" doc:"Sent with every attempt. A secret is referred to: env://BELFRY_SECRET_NAME or file:///path."`
-	Payload json.RawMessage   `json:"payload,omitempty" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
+	Payload json.RawMessage   `json:"payload,omitzero" doc:"A string is sent as its text, any other JSON value compact; at most 64 KiB."`
 }
 
 // QueueTarget is a queue: workers outside of the cluster claim executions from it
 // and say how they ended. A request may give the name alone.
 type QueueTarget struct {
 	Name    string          `json:"name" doc:"1 to 128 of A-Z a-z 0-9 . _ -."`
-	Payload json.RawMessage `json:"payload,omitempty" doc:"Given to the worker: a string is its text, any other JSON value is compact JSON; at most 64 KiB."`
+	Payload json.RawMessage `json:"payload,omitzero" doc:"Given to the worker: a string is its text, any other JSON value is compact JSON; at most 64 KiB."`
 }
 
 // HTTPTarget is one request an attempt.
@@ -97,7 +97,7 @@ type HTTPTarget struct {
 	URL     string            `json:"url" doc:"Absolute URL. Values of query parameters that look like secrets are shown as ***."`
 	Headers map[string]string `json:"headers,omitempty" doc:"Sent with every attempt. Values of headers that look like secrets are shown as ***; sending *** back keeps what is stored. A value may be, or end in, a reference to a secret: Bearer env://BELFRY_SECRET_NAME, or file:///path."`
 	Body    *string           `json:"body,omitzero" doc:"Sent as it is. Not together with json."`
-	JSON    json.RawMessage   `json:"json,omitempty" doc:"Any JSON value, sent compact as application/json. Not together with body."`
+	JSON    json.RawMessage   `json:"json,omitzero" doc:"Any JSON value, sent compact as application/json. Not together with body."`
 
 	SigningSecretRef string `json:"signing_secret_ref,omitzero" doc:"Where the keys are that each request is signed with, as Standard Webhooks says: env://BELFRY_SECRET_NAME or file:///path, read by the node that sends. Several, one a line, all sign: for rotation."`
 }

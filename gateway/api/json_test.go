@@ -34,6 +34,11 @@ func TestBothJSONPackages(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"schedule_expr":"@daily","target":"https://example.com"}`:                                           `{"schedule_expr":"@daily","target":{"http":{"url":"https://example.com"}}}`,
 		`{"job_id":"a","schedule_expr":"@daily","target":{"http":{"url":"x","json":{"a":1}}},"timeout":"1m"}`: `{"job_id":"a","schedule_expr":"@daily","target":{"http":{"url":"x","json":{"a":1}}},"timeout":"1m"}`,
+		`{"target":{"http":{"url":"x","json":""}}}`:                                                           `{"target":{"http":{"url":"x","json":""}}}`,
+		`{"target":{"actor":{"kind":"a","identity":"b","payload":[]}}}`:                                       `{"target":{"actor":{"kind":"a","identity":"b","payload":[]}}}`,
+		`{"target":{"queue":{"name":"q","payload":{}}}}`:                                                      `{"target":{"queue":{"name":"q","payload":{}}}}`,
+		`{"target":{"nats":{"subject":"s","payload":{}}}}`:                                                    `{"target":{"nats":{"subject":"s","payload":{}}}}`,
+		`{"target":{"kafka":{"topic":"t","payload":[]}}}`:                                                     `{"target":{"kafka":{"topic":"t","payload":[]}}}`,
 	} {
 		var one, two JobRequest
 		if err := json.Unmarshal([]byte(in), &one); err != nil {

@@ -27,7 +27,7 @@ type Claimed struct {
 	Due            time.Time       `json:"due"`
 	Attempt        int             `json:"attempt"`
 	MaxAttempts    int             `json:"max_attempts"`
-	Payload        json.RawMessage `json:"payload,omitempty" doc:"As in the job's target."`
+	Payload        json.RawMessage `json:"payload,omitzero" doc:"As in the job's target."`
 	LeaseDuration  Duration        `json:"lease_duration"`
 	LeaseExpiresAt time.Time       `json:"lease_expires_at" doc:"By the clock of the owner, which may differ from yours."`
 	Timeout        Duration        `json:"timeout" doc:"From the claim on: no heartbeat extends the lease past it."`
