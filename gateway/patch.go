@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-scheduler/belfry/gateway/api"
@@ -113,12 +112,8 @@ func (g *Gateway) merge(ctx context.Context, jobID string, patch []byte, cond co
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	merged, err := jsonpatch.MergePatch(base, patch)
-	if err != nil {
-		return nil, nil, 0, malformed("", "the merge patch cannot be applied: it must be an object (RFC 7396)")
-	}
 	req := new(api.JobRequest)
-	if err := decode(merged, g.cfg.Limits.Depth, req); err != nil {
+	if err := decode(mergePatch(base, patch), g.cfg.Limits.Depth, req); err != nil {
 		return nil, nil, 0, err
 	}
 	if req.JobID != "" && req.JobID != jobID {

@@ -46,6 +46,12 @@ func TestPatchOfThePayload(t *testing.T) {
 	if h := patch(`{"target":{"http":{"json":[1,2]}}}`); string(h.JSON) != `[1,2]` {
 		t.Errorf("json %s", h.JSON)
 	}
+	if h := patch(`{"target":{"http":{"json":[{"b":null},1]}}}`); string(h.JSON) != `[{"b":null},1]` {
+		t.Errorf("json %s", h.JSON)
+	}
+	if h := patch(`{"target":{"http":{"json":{"b":{"c":null},"a":[]}}}}`); string(h.JSON) != `{"b":{},"a":[]}` {
+		t.Errorf("json %s", h.JSON)
+	}
 	if h := patch(`{"target":{"http":{"body":null}}}`); h.Body != nil || h.JSON != nil {
 		t.Errorf("a cleared payload is %+v", h)
 	}
