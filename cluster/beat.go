@@ -160,7 +160,7 @@ func (b *Beater) run(ctx context.Context) {
 			a := b.pulse.begin(b.now())
 			flying.Go(func() { b.answers <- b.try(ctx, a) })
 		}
-		timer.Reset(min(b.pulse.wait(b.now()), b.cfg.Settings.Every(), stall/2))
+		timer.Reset(min(b.pulse.wait(b.now()), stall/8))
 	}
 }
 
