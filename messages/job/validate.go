@@ -204,9 +204,7 @@ func (v *validation) http(h *HTTPTarget, p AddressPolicy) {
 			v.refuse("target.http.signing_secret_ref", "%v", err)
 		}
 	}
-	if len(h.Body) > MaxBody {
-		v.refuse("target.http.body", "it has %d bytes, and at most %d are allowed: let the target fetch what is larger", len(h.Body), MaxBody)
-	}
+	v.payload("target.http.body", h.Body, "target")
 	if len(h.Body) > 0 && (h.Method == "GET" || h.Method == "HEAD") {
 		v.refuse("target.http.body", "a %s request has no body: use POST, or leave the body out", h.Method)
 	}

@@ -70,6 +70,7 @@ func TestOneWrongField(t *testing.T) {
 		{"target.http.headers", http(func(h *HTTPTarget) { h.Headers = map[string]string{"Host": "x"} })},
 		{"target.http.body", http(func(h *HTTPTarget) { h.Body = make([]byte, MaxBody+1) })},
 		{"target.http.body", http(func(h *HTTPTarget) { h.Method, h.Body = "GET", []byte("x") })},
+		{"target.http.body", http(func(h *HTTPTarget) { h.Body = []byte("\xff") })},
 		{"target", func(s *Spec) { s.Target.Actor = &ActorTarget{Kind: "cart", Identity: "1"} }},
 		{"target.actor.kind", actor(func(a *ActorTarget) { a.Kind = "" })},
 		{"target.actor.kind", actor(func(a *ActorTarget) { a.Kind = "a/b" })},
