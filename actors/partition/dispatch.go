@@ -429,7 +429,7 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 	s.endPaced(f)
 	f.attempt++
 	f.turn, f.expires = 0, 0
-	f.retryAt = v.RetryAt.UnixMilli()
+	f.retryAt = max(v.RetryAt.UnixMilli(), f.due) // its instant is to come again when the clock was stepped back behind it
 	f.epochs = []int64{s.life}
 	f.lease = nil
 	f.leave()

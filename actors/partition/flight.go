@@ -316,6 +316,8 @@ func (s *State) flightDue(f *flight) {
 			s.nameLife(f)
 		}
 		s.wheel.Schedule(&f.timer, f.sendAt())
+	case f.phase == sent && s.now < f.sendAt(): // the clock was stepped back behind it: its worker is asked when it is due again
+		s.wheel.Schedule(&f.timer, f.sendAt())
 	case f.phase == waiting || f.phase == sent:
 		s.becomeReady(f)
 	case f.phase == queued || f.phase == unclaimed || f.phase == keptOut:

@@ -105,8 +105,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "target":
 		s.target(d.CmdArgs[0].Key)
 		return ""
-	case "answer": // of the calls that hang: success, or 410
-		return s.finishHanging(d.HasArg("gone"))
+	case "answer": // of the calls that hang: success, 410 or 500
+		return s.finishHanging(d)
 	case "store":
 		s.storeIs(d.CmdArgs[0].Key)
 		return s.deliveries()
@@ -207,11 +207,14 @@ func (s *script) target(how string) {
 	}
 }
 
-func (s *script) finishHanging(gone bool) string {
+func (s *script) finishHanging(d *datadriven.TestData) string {
 	for _, j := range s.w.running {
 		r := &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED, StatusCode: 200}
-		if gone {
+		switch {
+		case d.HasArg("gone"):
 			r = &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, StatusCode: 410, Gone: true}
+		case d.HasArg("fails"):
+			r = &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_FAILED, StatusCode: 500, Error: "500 Internal Server Error"}
 		}
 		s.w.finish(j.d, r, s.w.state.life)
 	}
