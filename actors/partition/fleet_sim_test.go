@@ -378,7 +378,7 @@ func (s *fleetSim) verify() {
 		s.fail("nobody owns the partition")
 		return
 	}
-	w := &world{t: s.t, state: o.state, store: s.store}
+	w := &world{t: s.t, state: o.state, store: s.store, now: s.now}
 	for _, f := range o.state.running {
 		if s.now.UnixMilli()-f.sendAt() > (2 * time.Minute).Milliseconds() {
 			s.fail("%s is due since %s, in phase %d, attempt %d", f.id, stamp(f.sendAt()), f.phase, f.attempt)

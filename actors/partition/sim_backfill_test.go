@@ -113,6 +113,9 @@ func (w *world) verifyBackfill(f *fill, ran map[int64]map[string]bool) {
 	if b := j.backfill(f.id); b != nil && !ended(b) && solitary(f.spec) {
 		return // it waits behind what is live, and there has been no gap
 	}
+	if b := j.backfill(f.id); b != nil && !ended(b) && w.usedUp(j, f.spec.GetRateLimit()) {
+		return
+	}
 	if b := j.backfill(f.id); b != nil && b.GetCancelled() > 0 {
 		if !ended(b) || b.GetSucceeded()+b.GetFailed()+b.GetCancelled() != b.GetTotal() {
 			w.t.Fatalf("backfill %s has not ended: %v", f.id, b)
@@ -130,6 +133,22 @@ func (w *world) verifyBackfill(f *fill, ran map[int64]map[string]bool) {
 	if b := j.backfill(f.id); b != nil && (!ended(b) || b.GetSucceeded()+b.GetFailed() != b.GetTotal()) {
 		w.t.Fatalf("backfill %s has not ended: %v", f.id, b)
 	}
+}
+
+// usedUp tells that a job's live slots, which go first, leave nothing of the rate
+// limit that it has, or that it had when a backfill was asked for.
+func (w *world) usedUp(j *jobRec, had *belfryv1.RateLimit) bool {
+	sp, err := j.decodeSpec()
+	if err != nil {
+		return false
+	}
+	schedule := timingOf(w.t, sp)
+	first, _ := schedule.Next(w.now)
+	second, ok := schedule.Next(first)
+	uses := func(limit *belfryv1.RateLimit) bool {
+		return limit != nil && second.Sub(first).Seconds()*limit.GetPerSecond() <= 1
+	}
+	return ok && (uses(had) || uses(sp.GetRateLimit()))
 }
 
 // askBackfill asks the owner, if there is one that knows the job, and waits for
