@@ -317,7 +317,8 @@ func (s *State) disarm(c *change, j *jobRec, keep func(slot int64) bool) {
 // One that waits for its jitter is not armed only: its slot has passed, and no
 // schedule will give it again.
 func (s *State) armedOnly(f *flight) bool {
-	return f.kind == job.Scheduled && !f.catchUp && f.attempt == 1 && f.retryAt == 0 && f.slot > s.now && (f.phase == committing || f.phase == waiting) && !s.maybeSent(f)
+	untried := f.attempt == 1 && f.retryAt == 0 && f.lease == nil && !s.maybeSent(f)
+	return f.kind == job.Scheduled && !f.catchUp && untried && f.slot > s.now && (f.phase == committing || f.phase == waiting)
 }
 
 // settleStatus finishes a job for which nothing is due any more and nothing is

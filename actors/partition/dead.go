@@ -15,8 +15,8 @@ import (
 // A dead letter is a row of its own, with all that a replay needs. It is not in
 // the owner's memory: a command about one brings what the store has, read by the
 // owner's shell. So what is read may be older than what the queue of changes
-// holds; nothing here depends on that. Whether a replay is on the way, memory
-// knows, and rows of dead letters are written whole or removed, never changed.
+// holds. Rows of dead letters are written whole or removed, never changed;
+// whether a replay is on the way, and which were removed last, memory knows.
 //
 //	dead/x ──replay──▶ execution r, linked with x both ways
 //	                      │ succeeded: dead/x is removed
@@ -35,21 +35,47 @@ func (s *State) deadRow(jobID, execution string, d *belfryv1.DeadLetter) persist
 		bare := proto.Clone(d).(*belfryv1.DeadLetter)
 		bare.Spec = nil
 		r.State = encode(bare)
+	} else {
+		s.cleared.add(execution)
 	}
 	return r
+}
+
+// clearedKept is how many dead letters that are gone an owner remembers: more
+// than are removed while one is read.
+const clearedKept = 512
+
+// cleared remembers which dead letters were removed last.
+type cleared struct {
+	of    map[string]bool // by execution
+	order []string        // the oldest first
+}
+
+func (l *cleared) add(execution string) {
+	l.of[execution] = true
+	l.order = append(l.order, execution)
+	if len(l.order) > clearedKept {
+		delete(l.of, l.order[0])
+		l.order = l.order[1:]
+	}
+}
+
+// there is a dead letter that was read, if it is still there; nil: it is not.
+func (l *cleared) there(d *belfryv1.DeadLetter) *belfryv1.DeadLetter {
+	if l.of[d.GetExecutionId()] {
+		return nil
+	}
+	return d
 }
 
 // bury ends an execution as a dead letter.
 func (s *State) bury(c *change, f *flight, e ending) {
 	e.status = job.Failed
-	attempts := f.attempt
-	if e.last == nil {
-		attempts = s.attemptsMade(f)
-	}
+	summary, epoch := s.end(c, f, e)
 	d := &belfryv1.DeadLetter{
 		ExecutionId: f.id, JobId: f.job.id, Generation: f.gen, Revision: f.rev, ScheduledFor: f.nominal(), Due: f.due,
-		FailedAt: e.finished, Attempts: attempts, UnknownAttempts: f.unknown, Reason: e.reason, Spec: f.spec, Run: f.runOf(),
-		FirstSent: f.firstSent, LastError: f.lastError, Lost: f.lost.stored(),
+		FailedAt: e.finished, Attempts: summary.GetAttempts(), UnknownAttempts: summary.GetUnknownAttempts(), Reason: e.reason, Spec: f.spec, Run: f.runOf(),
+		FirstSent: f.firstSent, LastError: f.lastError, Summary: summary, SummaryEpoch: epoch, Lost: f.lost.stored(),
 	}
 	if key := f.key(); key != f.id {
 		d.Key = key
@@ -57,7 +83,6 @@ func (s *State) bury(c *change, f *flight, e ending) {
 	if e.last != nil {
 		d.LastError = e.last.record.GetError()
 	}
-	d.Summary, d.SummaryEpoch = s.end(c, f, e)
 	c.row(s.deadRow(f.job.id, f.id, d))
 	s.clearDead(c, f)
 }
@@ -80,7 +105,7 @@ func (f *flight) nominal() int64 {
 // replayAsked runs a dead letter once more: its spec, its slot and, unless
 // another effect is wanted, its key.
 func (s *State) replayAsked(j *jobRec, command string, m *belfryv1.ReplayDead) (*change, *belfryv1.Answer) {
-	d := m.GetDead()
+	d := s.cleared.there(m.GetDead())
 	if d == nil {
 		return s.noDead(m.GetExecutionId())
 	}
@@ -190,7 +215,7 @@ func (j *jobRec) replays() int {
 
 // purgeAsked forgets a dead letter.
 func (s *State) purgeAsked(j *jobRec, m *belfryv1.Purge) (*change, *belfryv1.Answer) {
-	if m.GetDead() == nil {
+	if s.cleared.there(m.GetDead()) == nil {
 		return s.noDead(m.GetExecutionId())
 	}
 	c := s.change(j).row(s.deadRow(j.id, m.GetExecutionId(), nil))

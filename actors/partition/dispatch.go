@@ -406,7 +406,6 @@ func unheard(r *belfryv1.Result) bool {
 // retry plans the next attempt of a flight, or ends it as a dead letter. line is
 // nil when nobody can tell what the attempt came to.
 func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Result) {
-	f.countUnknown(r)
 	if unheard(r) {
 		f.lost = f.lease
 	}
@@ -416,6 +415,9 @@ func (s *State) retry(c *change, f *flight, line *attemptLine, r *belfryv1.Resul
 	})
 	if f.lease != nil && r.GetOutcome() == belfryv1.Result_OUTCOME_UNKNOWN {
 		v.Reason += ": worker lost"
+	}
+	if v.Retry || line != nil { // else its end does
+		f.countUnknown(r)
 	}
 	if !v.Retry {
 		s.bury(c, f, ending{reason: v.Reason, finished: r.GetFinishedAt(), last: line})

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/belfry-scheduler/belfry/chaos/check"
 	"github.com/belfry-scheduler/belfry/messages/job"
 
 	belfryv1 "github.com/belfry-scheduler/belfry/messages/belfry/v1"
@@ -52,6 +53,7 @@ type fleetSim struct {
 	touched   map[string]Ref // the last command about each job that was not a trigger
 	takeovers int
 	fills     []*fill
+	witness   *witness
 }
 
 // fleetLife is a registration that was acknowledged; edited once anything else
@@ -71,7 +73,8 @@ type fleetAsk struct {
 }
 
 func newFleetSim(t testing.TB, seed uint64) *fleetSim {
-	s := &fleetSim{fleet: newFleet(t, seed), lives: map[string][]*fleetLife{}, touched: map[string]Ref{}}
+	s := &fleetSim{fleet: newFleet(t, seed), lives: map[string][]*fleetLife{}, touched: map[string]Ref{}, witness: newWitness(t)}
+	s.witness.lossy, s.witness.slack = true, mostSkew+time.Millisecond
 	for i := 0; len(s.jobs) < 3; i++ {
 		if id := fmt.Sprint("j", i); job.PartitionOf(id, 16) == s.cfg.Partition {
 			s.jobs = append(s.jobs, id)
@@ -300,6 +303,7 @@ func (s *fleetSim) tell(id string, c *belfryv1.Command) {
 		to = s.node()
 	}
 	ref := s.ask(to, c)
+	s.witness.asked(ref, c, s.now)
 	if c.GetTrigger() == nil && c.GetCancel() == nil {
 		s.touched[id] = ref
 		if c.GetRegister() == nil {
@@ -341,6 +345,7 @@ func (s *fleetSim) collect() {
 		}
 	}
 	s.pending = rest
+	s.witness.hear(func(ref Ref) *belfryv1.Answer { return s.answers[ref] })
 }
 
 // heal ends every fault and lets everything come to rest.
@@ -364,6 +369,7 @@ func (s *fleetSim) heal() {
 		s.takeOver()
 		s.run(10 * time.Second)
 	}
+	s.witness.fault(check.Shaken, "", origin, s.now)
 	s.run(time.Minute)
 	for o := s.owner(); o.state.queue.flying != nil; {
 		s.run(time.Millisecond) // until what was reported is durable
@@ -405,6 +411,26 @@ func (s *fleetSim) verify() {
 	}
 	w.verifyBackfills(s.fills)
 	s.verifyAttempts(w)
+	s.judged()
+}
+
+// judged: the checker of chaos finds nothing. While there were faults it excuses
+// repeats, which received looks at itself.
+func (s *fleetSim) judged() {
+	h := &s.witness.history
+	h.Partitions, h.TTL, h.Takeovers = 1, ttl, s.terms
+	for _, n := range s.nodes {
+		s.witness.fault(check.Skewed, n.name, origin, s.now)
+		h.Faults[len(h.Faults)-1].Ahead = mostSkew
+	}
+	for _, rc := range s.receipts {
+		if s.owner().state.running[rc.id] == nil {
+			h.Receipts = append(h.Receipts, rc.receipt())
+		}
+	}
+	if found := s.witness.findings(&s.store, s.owner().state, s.now); found != "" {
+		s.fail("%s", found)
+	}
 }
 
 // verifyAnswers: what was promised is there.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/belfry-scheduler/belfry/chaos/check"
 	"github.com/belfry-scheduler/belfry/messages/job"
 	"github.com/belfry-scheduler/belfry/persistence"
 
@@ -21,6 +22,9 @@ import (
 
 // ttl is how long a node may be silent in a fleet.
 const ttl = 3 * time.Second
+
+// mostSkew is how wrong the clock of a node may be.
+const mostSkew = 150 * time.Millisecond
 
 // fleet is a cluster in virtual time: nodes, each with a worker and perhaps the
 // owner of the one partition, a store, and a network between them. Messages take
@@ -57,6 +61,7 @@ type fleet struct {
 	doubled  map[resultKey]bool // attempts that were received twice
 	answers  map[Ref]*belfryv1.Answer
 	lastRef  Ref
+	terms    []check.Takeover
 	repeats  int // second deliveries while the first still ran, all excused
 	handed   int
 }
@@ -172,7 +177,7 @@ func (f *fleet) start(name string, slots int) *fleetNode {
 	f.births++
 	n := &fleetNode{f: f, name: name, up: true, stamps: map[WorkerID]int64{}, heard: map[WorkerID]time.Time{}, beat: f.now}
 	if !f.exact && f.r.IntN(3) == 0 && !f.quiet {
-		n.skew = time.Duration(f.r.IntN(300)-150) * time.Millisecond
+		n.skew = time.Duration(f.r.IntN(300))*time.Millisecond - mostSkew
 	}
 	n.worker = &fleetWorker{f: f, node: n, id: WorkerID(fmt.Sprintf("%s/worker-%d", name, f.births)), slots: slots, held: map[resultKey]*holding{}}
 	f.nodes = append(f.nodes, n)
@@ -691,6 +696,7 @@ func (n *fleetNode) acquire(ended bool) {
 	n.state = New(cfg, f.store.fence, f.now.Add(n.skew))
 	n.told, n.given, n.flipped, n.wakeAt = false, false, false, time.Time{}
 	f.say("%s acquires epoch %d", n.name, n.state.life)
+	f.terms = append(f.terms, check.Takeover{Epoch: n.state.life, Node: n.name, At: f.now})
 	keys := make([][2]string, 0, len(f.store.rows))
 	for k := range f.store.rows {
 		keys = append(keys, k)

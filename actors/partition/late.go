@@ -23,8 +23,8 @@ import (
 //
 // One result of an execution goes this way at a time, until its batch is durable.
 // What comes meanwhile is dropped or refused, and its worker repeats it. So what
-// was read is as the execution was decided, and after a crash the result comes
-// again. A replay that is on the way goes on. An outside worker is heard only if
+// was read is as the execution was decided, or was removed since, which memory
+// knows; and after a crash the result comes again. A replay that is on the way goes on. An outside worker is heard only if
 // nobody was given the execution after it: under its last lease, with no replay
 // on the way, so that one completion at most is accepted.
 
@@ -70,6 +70,7 @@ func (s *State) lateUnderLease(by asker, cmd *belfryv1.Command) bool {
 // lateFound judges a success by what was found.
 func (s *State) lateFound(e Late) {
 	r := e.Result
+	e.Dead = s.cleared.there(e.Dead)
 	if p := s.late[r.GetExecutionId()]; p != nil {
 		c, answer := s.lateCompleted(p.cmd.GetComplete(), e)
 		s.answer(p.by, p.cmd, c, answer)

@@ -78,13 +78,19 @@ func (s *State) end(c *change, f *flight, e ending) (summary *belfryv1.Record, e
 	s.drop(f)
 	s.reach(f)
 	attempts, epoch := f.attempt, s.life
+	switch {
+	case e.last != nil:
+	case s.perhapsSent(f):
+		f.unknown++ // what came of it nobody knows
+	default:
+		attempts--
+	}
 	summary = &belfryv1.Record{
 		Generation: f.gen, Status: string(e.status), Reason: e.reason, Due: f.due, SentAt: f.firstSent, FinishedAt: e.finished,
 		UnknownAttempts: f.unknown, Error: f.lastError, Node: s.cfg.Node, Revision: f.rev, Trigger: f.trigger(), Worker: f.lease.holder(),
 	}
 	switch {
 	case e.last == nil:
-		attempts = s.attemptsMade(f)
 		s.recordLost(c, f, nil)
 	case e.last.number == 1:
 		epoch = e.last.epoch
@@ -121,15 +127,6 @@ func (s *State) end(c *change, f *flight, e ending) (summary *belfryv1.Record, e
 	s.makeRoom(c, j)
 	s.queueExtra(j)
 	return summary, epoch
-}
-
-// attemptsMade is how many attempts have begun: the current one only if it may
-// have been sent.
-func (s *State) attemptsMade(f *flight) int32 {
-	if s.perhapsSent(f) {
-		return f.attempt
-	}
-	return f.attempt - 1
 }
 
 // perhapsSent tells that the current attempt was sent, by us or perhaps by a

@@ -31,6 +31,7 @@ type outsideAsk struct {
 	hold *hold1        // nil: a claim
 	end  leaseEnd      // that it asks for; leaseUnknown: a heartbeat
 	back time.Duration // sim.back by then: times in the answer are by the clock as it was
+	at   time.Time
 }
 
 // hold1 is an execution as its worker holds it.
@@ -38,6 +39,10 @@ type hold1 struct {
 	*belfryv1.Grant
 	until time.Time // as far as it was told
 	over  bool      // it asked for the end, or was told of it
+
+	at, answered time.Time // when it was granted, and when its end was asked for, once that is accepted
+	status       int       // of that, as if a target had answered
+	released     bool      // perhaps: it asked for that
 }
 
 var simQueues = []string{"q1", "q2"}
@@ -64,7 +69,7 @@ func (s *sim) outside() {
 
 func (s *sim) claimSome(most int, lease time.Duration) {
 	s.nextRef++
-	s.out.asked = append(s.out.asked, outsideAsk{ref: s.nextRef, back: s.back})
+	s.out.asked = append(s.out.asked, outsideAsk{ref: s.nextRef, back: s.back, at: s.now})
 	s.step(Claimed{s.nextRef, &belfryv1.Claim{
 		Queue: simQueues[s.r.IntN(2)], Worker: fmt.Sprint("w", s.r.IntN(3)), Max: int32(most), LeaseMs: lease.Milliseconds(),
 	}})
@@ -74,8 +79,9 @@ func (s *sim) claimSome(most int, lease time.Duration) {
 // underLease asks for the end of a lease, or for more of it.
 func (s *sim) underLease(h *hold1, end leaseEnd) {
 	s.nextRef++
-	s.out.asked = append(s.out.asked, outsideAsk{s.nextRef, h, end, s.back})
+	s.out.asked = append(s.out.asked, outsideAsk{s.nextRef, h, end, s.back, s.now})
 	h.over = h.over || end != leaseUnknown
+	h.released = h.released || end == leaseReleased
 	cmd := &belfryv1.Command{Id: fmt.Sprint("c", s.nextRef), JobId: h.GetJobId()}
 	switch end {
 	case leaseUnknown:
@@ -119,7 +125,7 @@ func (s *sim) hear() {
 // clock went back since it was asked for.
 func (s *sim) granted(g *belfryv1.Grant, back time.Duration) {
 	o := &s.out
-	h := &hold1{Grant: g, until: time.UnixMilli(g.GetExpiresAt()).Add(-back)}
+	h := &hold1{Grant: g, at: time.UnixMilli(g.GetExpiresAt() - g.GetLeaseMs()), until: time.UnixMilli(g.GetExpiresAt()).Add(-back)}
 	if last := o.newest[g.GetExecutionId()]; last != nil {
 		if !last.over && s.now.Before(last.until) {
 			s.t.Fatalf("%s is granted to %v at %v, and %v has it until %v", g.GetExecutionId(), g.GetLease(), s.now, last.GetLease(), last.until)
@@ -164,6 +170,13 @@ func (s *sim) heard(a outsideAsk, answer *belfryv1.Answer) {
 		s.t.Fatalf("%s succeeds under %s and under %s", id, o.success[id], a.hold.GetLease())
 	default:
 		o.ended[a.hold.GetLease()] = a.end
+		if a.hold.answered.IsZero() {
+			a.hold.answered = a.at
+			if a.at.After(a.hold.until) {
+				a.hold.answered = a.hold.until // nobody waited for it any more
+			}
+		}
+		a.hold.status = map[leaseEnd]int{leaseSucceeded: 200, leaseFailed: 500}[a.end]
 		if a.end == leaseSucceeded {
 			o.success[id] = a.hold.GetLease()
 		}
@@ -191,7 +204,18 @@ func (s *sim) finishOutside() {
 // verifyOutside: each accepted completion has its line in the history, under its
 // lease, and a lease has one line at most.
 func (s *sim) verifyOutside() {
-	status := map[string]string{}
+	completed := s.completed()
+	for token, end := range s.out.ended {
+		want := map[leaseEnd]string{leaseSucceeded: string(job.AttemptSucceeded), leaseFailed: string(job.AttemptFailed), leaseReleased: ""}[end]
+		if completed[token] != want {
+			s.t.Fatalf("under %s %q was accepted, and the history has %q", token, end, completed[token])
+		}
+	}
+}
+
+// completed is how the attempt of each lease has ended, as the history has it.
+func (s *sim) completed() map[string]string {
+	outcomes := map[string]string{}
 	for _, h := range s.store.newest() {
 		r := new(belfryv1.Record)
 		if err := proto.Unmarshal(h.Record, r); err != nil {
@@ -204,15 +228,10 @@ func (s *sim) verifyOutside() {
 		if h.Attempt == 0 {
 			outcome = r.GetOutcome()
 		}
-		if was := status[r.GetLease()]; was != "" && was != outcome {
+		if was := outcomes[r.GetLease()]; was != "" && was != outcome {
 			s.t.Fatalf("%s under %s is recorded as %s and as %s", h.ExecutionID, r.GetLease(), was, outcome)
 		}
-		status[r.GetLease()] = outcome
+		outcomes[r.GetLease()] = outcome
 	}
-	for token, end := range s.out.ended {
-		want := map[leaseEnd]string{leaseSucceeded: string(job.AttemptSucceeded), leaseFailed: string(job.AttemptFailed), leaseReleased: ""}[end]
-		if status[token] != want {
-			s.t.Fatalf("under %s %q was accepted, and the history has %q", token, end, status[token])
-		}
-	}
+	return outcomes
 }

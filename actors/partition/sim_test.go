@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/belfry-scheduler/belfry/chaos/check"
 	"github.com/belfry-scheduler/belfry/messages"
 	"github.com/belfry-scheduler/belfry/messages/job"
 
@@ -32,16 +33,17 @@ const simActs = 60
 // sim is one random life.
 type sim struct {
 	*world
-	r     *rand.Rand
-	ids   []string
-	lives map[string][]*life
-	acked map[string]bool // ids with an acknowledged registration
-	fills []*fill
-	rough bool          // the store misbehaves just now
-	slow  bool          // it takes its time just now
-	late  *Commit       // what it has not answered yet
-	back  time.Duration // by which the clock was stepped back so far
-	out   outsiders
+	r       *rand.Rand
+	ids     []string
+	lives   map[string][]*life
+	acked   map[string]bool // ids with an acknowledged registration
+	fills   []*fill
+	rough   bool          // the store misbehaves just now
+	slow    bool          // it takes its time just now
+	late    *Commit       // what it has not answered yet
+	back    time.Duration // by which the clock was stepped back so far
+	out     outsiders
+	witness *witness
 }
 
 // life is one registration as the simulation knows it, for the jobs that it
@@ -54,7 +56,7 @@ type life struct {
 }
 
 func newSim(t testing.TB, seed uint64) *sim {
-	s := &sim{world: newWorld(t), r: seeded(seed), lives: map[string][]*life{}, acked: map[string]bool{}}
+	s := &sim{world: newWorld(t), r: seeded(seed), lives: map[string][]*life{}, acked: map[string]bool{}, witness: newWitness(t)}
 	for i := 0; len(s.ids) < 3; i++ {
 		if id := fmt.Sprint("j", i); job.PartitionOf(id, 16) == s.cfg.Partition {
 			s.ids = append(s.ids, id)
@@ -97,6 +99,7 @@ func (s *sim) play(p plan) {
 			s.r = seeded(p.luck(act))
 			s.act()
 			s.hear()
+			s.witness.hear(s.answerTo)
 		}
 	}
 	s.rough, s.slow = false, false
@@ -108,6 +111,19 @@ func (s *sim) play(p plan) {
 	s.advance(20 * time.Minute)
 	s.finishOutside()
 	s.verify()
+}
+
+// ask sends a command, and has the checker know what came of it.
+func (s *sim) ask(c *belfryv1.Command) *belfryv1.Answer {
+	s.witness.asked(s.nextRef+1, c, s.now)
+	a := s.world.ask(c)
+	s.witness.hear(s.answerTo)
+	return a
+}
+
+func (s *sim) answerTo(ref Ref) *belfryv1.Answer {
+	a, _ := s.answers[ref].(*belfryv1.Answer)
+	return a
 }
 
 // act does one random thing.
@@ -160,6 +176,8 @@ func (s *sim) act() {
 // stepClock steps the clock; what outside workers were promised is as long as
 // before.
 func (s *sim) stepClock(by time.Duration) {
+	s.witness.fault(check.Outage, "", s.now, s.now.Add(by))
+	s.witness.back = s.witness.back || by < 0
 	s.now = s.now.Add(by)
 	s.back -= min(by, 0)
 	for _, h := range s.out.holds {
@@ -213,7 +231,8 @@ func (s *sim) aboutDead(id string) {
 	}
 	c := &belfryv1.Command{JobId: id}
 	execution := dead[s.r.IntN(len(dead))]
-	if s.r.IntN(4) == 0 && s.delivered(execution) { // its worker had done it
+	if s.r.IntN(4) == 0 && s.deliveredOnce(execution) { // its worker had done it
+		s.witness.late[execution] = true
 		s.finish(&belfryv1.Delivery{ExecutionId: execution, JobId: id, Attempt: 1}, &belfryv1.Result{Outcome: belfryv1.Result_OUTCOME_SUCCEEDED}, s.state.life)
 		s.step(Tick{})
 		return
@@ -226,9 +245,15 @@ func (s *sim) aboutDead(id string) {
 	s.ask(c)
 }
 
-// delivered tells that a worker of a node was given an execution.
-func (s *sim) delivered(execution string) bool {
-	return slices.ContainsFunc(s.deliveries, func(d delivery) bool { return d.id == execution })
+// deliveredOnce tells that a worker of a node was given an execution, and once.
+func (s *sim) deliveredOnce(execution string) bool {
+	n := 0
+	for _, d := range s.deliveries {
+		if d.id == execution {
+			n++
+		}
+	}
+	return n == 1
 }
 
 // cancelExecution cancels one of the executions in flight.
@@ -292,6 +317,10 @@ func (s *sim) lose(after time.Duration) {
 	}
 	s.late = nil
 	s.crash()
+	s.witness.hear(s.answerTo)
+	s.witness.unheard()
+	s.witness.fault(check.Killed, s.cfg.Node, s.now, s.now.Add(after))
+	s.witness.fault(check.Outage, "", s.now, s.now.Add(after))
 	s.now = s.now.Add(after)
 	s.boot()
 }
@@ -330,6 +359,29 @@ func (s *sim) verify() {
 	s.verifyDeliveries()
 	s.verifyBackfills(s.fills)
 	s.verifyOutside()
+	s.judged()
+}
+
+// judged: the checker of chaos finds nothing, in what came to targets and outside
+// workers.
+func (s *sim) judged() {
+	if s.witness.back {
+		return // the checker's clock never is
+	}
+	h := &s.witness.history
+	for _, d := range s.deliveries {
+		h.Receipts = append(h.Receipts, receiptOf(d))
+	}
+	done := s.completed()
+	for _, o := range s.out.holds {
+		if done[o.GetLease()] != "" || !o.released {
+			h.Receipts = append(h.Receipts, o.receipt())
+		}
+	}
+	if found := s.witness.findings(&s.store, s.state, s.now); found != "" {
+
+		s.t.Fatal(found)
+	}
 }
 
 // verifyRecords: no slot of a generation has two records.

@@ -86,6 +86,7 @@ type State struct {
 
 	shelves shelves   // Invariant: exactly the unclaimed flights are on them.
 	leases  leaseEnds // that ended under this owner
+	cleared cleared   // dead letters that it removed
 
 	workers    []*worker // live, in the order in which they are preferred
 	untold     int       // of them have not answered an Inquire
@@ -135,6 +136,7 @@ func New(cfg Config, fence persistence.Fence, now time.Time) *State {
 		deciding:   map[resultKey]bool{},
 		shelves:    shelves{of: map[string]*shelf{}},
 		leases:     leaseEnds{of: map[heldAs]leaseEnd{}},
+		cleared:    cleared{of: map[string]bool{}},
 		asks:       map[Ref]*ask{},
 		wirings:    map[string]*wiring{},
 		errands:    map[string]*errand{},

@@ -81,9 +81,16 @@ type delivery struct {
 	at      time.Time
 	attempt int32
 	epoch   int64
+
+	answered time.Time // zero: not at all
+	status   int       // of that
+	recorded time.Time // when the worker was told so, or its process ended
 }
 
-type job1 struct{ d *belfryv1.Delivery }
+type job1 struct {
+	d  *belfryv1.Delivery
+	of int // its place in world.deliveries
+}
 
 // model is what a store promises, without the disk.
 type model struct {
@@ -144,6 +151,9 @@ func (w *world) boot() {
 // crash ends the process: memory, and all that was running, is gone.
 func (w *world) crash() {
 	w.state = nil
+	for _, j := range w.running {
+		w.deliveries[j.of].recorded = w.now
+	}
 	w.running = map[string]*job1{}
 	w.held, w.pending = nil, nil
 }
@@ -382,7 +392,7 @@ func (w *world) holding() []*belfryv1.DeliveryRef {
 
 func (w *world) begin(x *belfryv1.Delivery, epoch int64) {
 	w.alone(x)
-	w.running[x.GetExecutionId()] = &job1{x}
+	w.running[x.GetExecutionId()] = &job1{x, len(w.deliveries)}
 	due := x.GetScheduledFor()
 	if ref, ok := job.ParseExecutionID(x.GetExecutionId()); ok && ref.Kind == job.Replayed {
 		due = x.GetDue() // its slot is that of a dead letter, from before a step of the clock perhaps
@@ -415,6 +425,9 @@ func (w *world) alone(x *belfryv1.Delivery) {
 func (w *world) finish(x *belfryv1.Delivery, r *belfryv1.Result, epoch int64) {
 	r.ExecutionId, r.JobId, r.Attempt, r.Epoch = x.GetExecutionId(), x.GetJobId(), x.GetAttempt(), epoch
 	r.SentAt, r.FinishedAt = w.now.UnixMilli(), w.now.UnixMilli()
+	if j := w.running[x.GetExecutionId()]; j != nil {
+		w.deliveries[j.of].answered, w.deliveries[j.of].status = w.now, int(r.GetStatusCode())
+	}
 	w.held = append(w.held, r)
 	w.pending = append(w.pending, func() { w.stepNow(Reported{w.worker, []*belfryv1.Result{r}}) })
 }
@@ -425,7 +438,10 @@ func (w *world) acknowledge(refs []*belfryv1.DeliveryRef) {
 		w.held = slices.DeleteFunc(w.held, func(r *belfryv1.Result) bool {
 			return r.GetExecutionId() == ref.GetExecutionId() && r.GetAttempt() == ref.GetAttempt()
 		})
-		delete(w.running, ref.GetExecutionId())
+		if j := w.running[ref.GetExecutionId()]; j != nil {
+			w.deliveries[j.of].recorded = w.now
+			delete(w.running, ref.GetExecutionId())
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func (c *checker) numbers(rs []Receipt, retry *Retry) {
 		switch {
 		case r.Attempt <= before.Attempt:
 			continue // a repeat: another rule's
-		case r.Attempt != before.Attempt+1 && !c.disturbed(rs):
+		case r.Attempt > before.Attempt+1+c.unknown(r.Execution) && !c.disturbed(rs):
 			c.find("C11", r.Job, "attempt %d of %s follows %d", r.Attempt, r.Execution, before.Attempt)
 		case before.final() && !c.disturbed(rs):
 			c.find("C11", r.Job, "attempt %d of %s follows a final answer: %d", r.Attempt, r.Execution, before.Status)
@@ -69,6 +69,15 @@ func (c *checker) numbers(rs []Receipt, retry *Retry) {
 		}
 		before = r
 	}
+}
+
+// unknown is how many attempts of an execution are recorded as ended without an
+// answer: whether they came nobody knows.
+func (c *checker) unknown(execution string) int {
+	if r := c.records[execution]; r != nil {
+		return r.Unknown
+	}
+	return 0
 }
 
 // dead: an execution is a dead letter when all its attempts have failed, or its

@@ -191,7 +191,7 @@ func (f Fault) interrupts(r Receipt, inFlight, ttl time.Duration) bool {
 	case Shaken, Outage:
 		end = f.End
 	}
-	return !f.planned() && r.Received.Before(end) && f.At.Sub(r.ended()) <= inFlight
+	return !f.planned() && r.Received.Before(end) && !f.At.After(r.recorded(inFlight))
 }
 
 // after is C6: when a success was answered, and had the time to be recorded,
@@ -202,7 +202,7 @@ func (c *checker) after(rs []Receipt) {
 			continue
 		}
 		for _, r := range rs[i+1:] {
-			if r.Received.Sub(s.Answered) > c.InFlight && len(c.interruptions(s)) == 0 && !c.strayed(s, r) {
+			if r.Received.After(s.recorded(c.InFlight)) && len(c.interruptions(s)) == 0 && !c.strayed(s, r) {
 				c.find("C6", r.Job, "%s came at %s, and had succeeded at %s", r.Execution, stamp(r.Received), stamp(s.Answered))
 			}
 		}

@@ -42,9 +42,11 @@ type Job struct {
 	CatchUp *CatchUp // what becomes of slots in an outage; nil: each fires
 	Overlap Overlap
 	// MayFail: its target does not always succeed. MaySkip: slots may be skipped
-	// for another reason than that it is paused.
-	MayFail, MaySkip bool
-	Signed           bool // its deliveries are signed
+	// for another reason than that it is paused. MayMiss: they may be missed under
+	// a policy that is not looked at. MayCancel: executions were cancelled one by
+	// one, or wait for longer than the checker knows.
+	MayFail, MaySkip, MayMiss, MayCancel bool
+	Signed                               bool // its deliveries are signed
 }
 
 // Once, a job was registered with a schedule before anything was due, and
@@ -79,6 +81,7 @@ type Op struct {
 	Call, Return time.Time // it took effect in between, if it did
 	Outcome      Outcome
 	Schedule     Schedule // of Register and Update
+	CatchUp      bool     // of Resume: slots of the pause run after all
 }
 
 // Record is an execution, or a range of slots, as the API shows it.
@@ -111,6 +114,7 @@ type Receipt struct {
 	Received     time.Time
 	Answered     time.Time // or the caller was gone; zero while neither is so
 	Status       int       // of the whole answer; 0: the caller got none
+	Recorded     time.Time // when its caller was told that the result is durable; zero: History.InFlight after the answer
 	Signature    Signature
 }
 
@@ -122,6 +126,14 @@ func (r Receipt) ended() time.Time {
 		return r.Received
 	}
 	return r.Answered
+}
+
+// recorded is when its result was durable.
+func (r Receipt) recorded(inFlight time.Duration) time.Time {
+	if r.Recorded.IsZero() {
+		return r.ended().Add(inFlight)
+	}
+	return r.Recorded
 }
 
 // Signature is what a target found out about a delivery's.

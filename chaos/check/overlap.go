@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -47,13 +48,15 @@ func (c *checker) overlaps() {
 	for i := range c.Jobs {
 		if j := &c.Jobs[i]; j.Overlap != Allow {
 			c.together(j, spans[j.ID])
-			c.skippedFor(j, spans[j.ID])
+			if !j.MaySkip {
+				c.skippedFor(j, spans[j.ID])
+			}
 		}
 	}
 }
 
 func (c *checker) together(j *Job, spans []span) {
-	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
 	for i := 1; i < len(spans); i++ {
 		before, s := spans[i-1], spans[i]
 		if s.from.Before(before.to) && !before.excused && !s.excused {

@@ -51,14 +51,32 @@ func (j *Job) timeline() []strip {
 		next := op.after(now, life)
 		either := possible(now, next)
 		out = append(out, strip{from, op.Call, now})
+		if op.CatchUp {
+			runAfterAll(out)
+		}
 		if op.Outcome == Unknown {
 			now, from = either, op.Call
 			continue
 		}
 		out = append(out, strip{op.Call, op.Return, either})
+		if op.Verb == Delete { // what was armed is cancelled when its time comes, also under the next registration
+			out = append(out, strip{op.Return, op.Return.Add(armed), next})
+		}
 		now, from = next, op.Return
 	}
 	return append(out, strip{from, time.Time{}, now})
+}
+
+// runAfterAll has what was due in a pause that ends at last run, or not.
+func runAfterAll(strips []strip) {
+	for i := len(strips) - 1; i >= 0; i-- {
+		for k, d := range strips[i].claims {
+			if d.must {
+				return
+			}
+			strips[i].claims[k].fires = d.fires || d.ended == Pause
+		}
+	}
 }
 
 // after is what holds when an operation has taken effect.
@@ -92,7 +110,7 @@ func (o Op) after(now []due, life int) []due {
 func possible(a, b []due) []due {
 	var out []due
 	for _, d := range slices.Concat(a, b) {
-		if d.ended == Update {
+		if d.ended == Update || d.ended == Delete {
 			continue
 		}
 		d.claim = claim{fires: true, life: d.life}
@@ -183,6 +201,9 @@ func (l *ledgerOf) take(r *Record) {
 	}
 	n, sure := 0, 0
 	for i := from; i < len(l.slots) && !l.slots[i].at.After(last); i++ {
+		if s := l.slots[i]; r.Range != nil && (s.ended == Update || s.life != l.slots[from].life) {
+			continue // it lies between those of the range, and is none of them
+		}
 		l.records[i] = r
 		l.count[i]++
 		n++
@@ -233,11 +254,11 @@ func (l *ledgerOf) status(r *Record, s slot) {
 	case "failed":
 		ok = s.fires && l.job.MayFail
 	case "missed":
-		ok = s.fires && (l.job.CatchUp != nil || l.overtaken(s.at, Update))
+		ok = s.fires && (l.job.CatchUp != nil || l.job.MayMiss || l.overtaken(s.at, Update))
 	case "skipped":
 		ok = s.ended == Pause || l.job.MaySkip || !s.must || l.job.Overlap != "" || l.overtaken(s.at, Pause, Update)
 	case "cancelled":
-		ok = s.ended != "" || !s.must || l.job.Overlap == Replace || l.overtaken(s.at, Delete, Update)
+		ok = s.ended != "" || !s.must || l.job.Overlap == Replace || l.job.MayCancel || l.overtaken(s.at, Delete, Update)
 	default:
 		ok = pending(r.Status)
 	}
