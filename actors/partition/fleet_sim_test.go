@@ -48,32 +48,13 @@ func (s *fleetStats) add(o fleetStats) {
 type fleetSim struct {
 	*fleet
 	jobs      []string
-	lives     map[string][]*fleetLife
-	pending   []*fleetAsk
-	touched   map[string]Ref // the last command about each job that was not a trigger
 	takeovers int
 	fills     []*fill
 	witness   *witness
 }
 
-// fleetLife is a registration that was acknowledged; edited once anything else
-// was asked for that job.
-type fleetLife struct {
-	gen    int64
-	from   int64
-	spec   *belfryv1.JobSpec
-	edited bool
-}
-
-// fleetAsk is a command whose answer may come.
-type fleetAsk struct {
-	ref Ref
-	id  string
-	c   *belfryv1.Command
-}
-
 func newFleetSim(t testing.TB, seed uint64) *fleetSim {
-	s := &fleetSim{fleet: newFleet(t, seed), lives: map[string][]*fleetLife{}, touched: map[string]Ref{}, witness: newWitness(t)}
+	s := &fleetSim{fleet: newFleet(t, seed), witness: newWitness(t)}
 	s.witness.lossy, s.witness.slack = true, mostSkew+time.Millisecond
 	for i := 0; len(s.jobs) < 3; i++ {
 		if id := fmt.Sprint("j", i); job.PartitionOf(id, 16) == s.cfg.Partition {
@@ -258,7 +239,7 @@ func (s *fleetSim) registerRandom() {
 		j.Overlap, j.OverlapQueue = simOverlaps[s.r.IntN(len(simOverlaps))], 1+s.r.IntN(3)
 		throttled(s.r)(j)
 	})
-	s.tell(id, &belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}})
+	s.tell(&belfryv1.Command{JobId: id, Action: &belfryv1.Command_Register{Register: &belfryv1.Register{Spec: sp}}})
 }
 
 func (s *fleetSim) askRandom() {
@@ -282,7 +263,7 @@ func (s *fleetSim) askRandom() {
 	case 2:
 		c.Action = &belfryv1.Command_Resume{Resume: &belfryv1.Resume{CatchUp: s.r.IntN(2) == 0}}
 	}
-	s.tell(id, c)
+	s.tell(c)
 }
 
 // cancelRandom makes a command of one that cancels an execution in flight.
@@ -297,54 +278,19 @@ func (s *fleetSim) cancelRandom(id string, c *belfryv1.Command) bool {
 }
 
 // tell sends a command to the owner, or to one that believes it is.
-func (s *fleetSim) tell(id string, c *belfryv1.Command) {
+func (s *fleetSim) tell(c *belfryv1.Command) {
 	to := s.owner()
 	if s.r.IntN(4) == 0 {
 		to = s.node()
 	}
-	ref := s.ask(to, c)
-	s.witness.asked(ref, c, s.now)
-	if c.GetTrigger() == nil && c.GetCancel() == nil {
-		s.touched[id] = ref
-		if c.GetRegister() == nil {
-			s.edit(id)
-		}
-	}
-	s.pending = append(s.pending, &fleetAsk{ref, id, c})
+	s.witness.asked(s.ask(to, c), c, s.now)
 	if c.GetRegister() != nil {
 		s.run(300 * time.Millisecond)
-		s.collect()
-		s.edited(id, ref)
-	}
-}
-
-func (s *fleetSim) edit(id string) {
-	for _, l := range s.lives[id] {
-		l.edited = true
-	}
-}
-
-// edited: a registration that changed a job, or may have.
-func (s *fleetSim) edited(id string, ref Ref) {
-	if a := s.answers[ref]; a == nil || !a.GetCreated() && a.GetRefusal() == nil {
-		s.edit(id)
 	}
 }
 
 // collect takes answers.
 func (s *fleetSim) collect() {
-	rest := s.pending[:0]
-	for _, p := range s.pending {
-		a := s.answers[p.ref]
-		switch {
-		case a == nil:
-			rest = append(rest, p)
-		case a.GetCreated():
-			j := a.GetJob()
-			s.lives[p.id] = append(s.lives[p.id], &fleetLife{gen: j.GetState().GetGeneration(), from: j.GetState().GetCreatedAt(), spec: j.GetSpec(), edited: s.touched[p.id] != p.ref})
-		}
-	}
-	s.pending = rest
 	s.witness.hear(func(ref Ref) *belfryv1.Answer { return s.answers[ref] })
 }
 
@@ -399,15 +345,7 @@ func (s *fleetSim) verify() {
 	}
 	s.verifyAnswers(w)
 	for _, id := range s.jobs {
-		sim := &sim{world: w}
-		sim.verifyRecords(id)
-		for _, l := range s.lives[id] {
-			if j := o.state.jobs[id]; !l.edited && (j == nil || j.gen != l.gen) {
-				s.fail("job %s generation %d was acknowledged and is gone", id, l.gen)
-			} else if !l.edited {
-				sim.verifyLife(id, &life{gen: l.gen, from: time.UnixMilli(l.from), spec: l.spec})
-			}
-		}
+		(&sim{world: w}).verifyRecords(id)
 	}
 	w.verifyBackfills(s.fills)
 	s.verifyAttempts(w)

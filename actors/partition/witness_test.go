@@ -322,3 +322,76 @@ func (h *hold1) receipt() check.Receipt {
 		Epoch: n, Received: h.at, Answered: h.answered, Status: h.status, Recorded: h.answered,
 	}
 }
+
+// TestLivesAreJudged: what is not so in a life the checker finds, in what the
+// simulations tell it.
+func TestLivesAreJudged(t *testing.T) {
+	lies := []struct {
+		rule, name string
+		tell       func(*check.History) bool // false: there is nothing that it can be about
+	}{
+		{"C1", "a record is lost", aboutRecord(func(rs []check.Record, i int) []check.Record { return slices.Delete(rs, i, i+1) })},
+		{"C1", "a record is there twice", aboutRecord(func(rs []check.Record, i int) []check.Record { return append(rs, rs[i]) })},
+		{"C4", "a record has another id", aboutRecord(func(rs []check.Record, i int) []check.Record { rs[i].ExecutionID += "0"; return rs })},
+		{"C17", "a record is not settled", aboutRecord(func(rs []check.Record, i int) []check.Record { rs[i].Status = "running"; return rs })},
+		{"C2", "a delivery is early", aboutDelivery(func(r *check.Receipt) { r.Received = r.ScheduledFor.Add(-time.Second) })},
+		{"C5", "a delivery has another key", aboutDelivery(func(r *check.Receipt) { r.Key = "k" })},
+		{"C16", "a delivery has no record", aboutDelivery(func(r *check.Receipt) { r.Execution += "0" })},
+		{"C16", "an attempt is not recorded", aboutDelivery(func(r *check.Receipt) { r.Attempt = 99 })},
+	}
+	told := map[string]int{}
+	for seed := range uint64(12) {
+		life, cluster := newSim(t, seed+1), newFleetSim(t, seed+1)
+		life.play(plan{seed: seed + 1, sparse: true})
+		cluster.play(plan{seed: seed + 1, sparse: true})
+		for kind, of := range map[string]*witness{"life": life.witness, "fleet": cluster.witness} {
+			for _, lie := range lies {
+				h := of.history
+				h.Receipts, h.Records = slices.Clone(h.Receipts), map[string][]check.Record{}
+				for id, rs := range of.history.Records {
+					h.Records[id] = slices.Clone(rs)
+				}
+				if of.back || !lie.tell(&h) {
+					continue
+				}
+				told[kind+": "+lie.name]++
+				if found := h.Check(); !slices.ContainsFunc(found, func(f check.Finding) bool { return f.Rule == lie.rule }) {
+					t.Errorf("%s %d: %s, and %s does not say so: %v", kind, seed+1, lie.name, lie.rule, found)
+				}
+			}
+		}
+	}
+	if len(told) != 2*len(lies) {
+		t.Errorf("only these could be told: %v", told)
+	}
+}
+
+// aboutRecord changes the first record of a slot of its own that there had to be.
+func aboutRecord(change func(rs []check.Record, i int) []check.Record) func(*check.History) bool {
+	return func(h *check.History) bool {
+		for _, j := range h.Jobs {
+			for i, r := range h.Records[j.ID] {
+				sure := len(j.Ops) == 1 && r.Range == nil && r.ScheduledFor.Before(j.Until)
+				if ref, ok := job.ParseExecutionID(r.ExecutionID); sure && ok && ref.Kind == job.Scheduled {
+					h.Records[j.ID] = change(h.Records[j.ID], i)
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
+// aboutDelivery changes the first delivery of a slot.
+func aboutDelivery(change func(*check.Receipt)) func(*check.History) bool {
+	return func(h *check.History) bool {
+		i := slices.IndexFunc(h.Receipts, func(r check.Receipt) bool {
+			ref, ok := job.ParseExecutionID(r.Execution)
+			return ok && ref.Kind == job.Scheduled
+		})
+		if i >= 0 {
+			change(&h.Receipts[i])
+		}
+		return i >= 0
+	}
+}

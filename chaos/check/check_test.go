@@ -61,3 +61,26 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%v, not %v", got, want)
 	}
 }
+
+// TestResumedWithCatchUp: slots of a pause run when it ends with a catch-up, and
+// not else.
+func TestResumedWithCatchUp(t *testing.T) {
+	for _, catchUp := range []bool{true, false} {
+		h := History{Records: map[string][]Record{}, Jobs: []Job{{ID: "j", Until: at(9), Ops: []Op{
+			{Verb: Register, Schedule: Interval{First: at(0), Every: 2 * time.Second}},
+			{Verb: Pause, Call: at(3), Return: at(3.1)},
+			{Verb: Resume, Call: at(7), Return: at(7.1), CatchUp: catchUp},
+		}}}}
+		for _, slot := range []float64{0, 2, 4, 6, 8} {
+			id := idOf("j", "1", at(slot))
+			came := max(slot, 7.2)
+			h.Records["j"] = append(h.Records["j"], Record{ExecutionID: id, ScheduledFor: at(slot), Status: "succeeded", AttemptCount: 1})
+			h.Receipts = append(h.Receipts, Receipt{Execution: id, Job: "j", Key: id, ScheduledFor: at(slot), Attempt: 1, Received: at(came), Answered: at(came), Status: 200})
+		}
+		found := h.Check()
+		ruled := slices.ContainsFunc(found, func(f Finding) bool { return f.Rule == "C7" })
+		if catchUp && len(found) > 0 || !catchUp && !ruled {
+			t.Errorf("catch-up %t: %s", catchUp, Text(found))
+		}
+	}
+}

@@ -65,6 +65,22 @@ var lies = []lie{
 	{"C5", "a repeat because a node joined", onFault(Paused, func(h *History, f *Fault) bool { return repeated(h, f) && mend(f, Joined) })},
 	{"C5", "a repeat because a clock was wrong", onFault(Killed, func(h *History, f *Fault) bool { return repeated(h, f) && mend(f, Skewed) })},
 	{"C6", "a delivery after a success", copyCalm("failing", later(5*time.Second, 0))},
+	{"C6", "a delivery of what was known to be recorded before a kill", func(h *History, _ *rand.Rand) bool {
+		for _, f := range h.Faults {
+			i := slices.IndexFunc(h.Receipts, func(x Receipt) bool {
+				return x.succeeded() && !x.Answered.IsZero() && x.Answered.Before(f.At) && f.At.Sub(x.Answered) < h.InFlight && f.Kind == Killed
+			})
+			if i >= 0 {
+				h.Receipts[i].Recorded = h.Receipts[i].Answered
+				again := h.Receipts[i]
+				again.Received = f.End.Add(time.Second)
+				again.Answered, again.Recorded = again.Received, again.Received
+				h.Receipts = append(h.Receipts, again)
+				return true
+			}
+		}
+		return false
+	}},
 	{"C6", "another attempt after a success", func(h *History, r *rand.Rand) bool {
 		i := slices.IndexFunc(h.Receipts, func(x Receipt) bool { return x.Job == "failing" && x.Attempt == 1 && x.succeeded() })
 		x := h.Receipts[i]
