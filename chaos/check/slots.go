@@ -22,7 +22,7 @@ type claim struct {
 
 // strip is a time in which the same things are due.
 type strip struct {
-	from, to time.Time // (from, to]; zero: no end
+	from, to time.Time // (from, to]; the last one has no end
 	claims   []due
 }
 
@@ -125,9 +125,10 @@ func possible(a, b []due) []due {
 // several schedules have it, the one that fires counts.
 func (j *Job) due(until time.Time) []slot {
 	var out []slot
-	for _, s := range j.timeline() {
+	strips := j.timeline()
+	for i, s := range strips {
 		to := s.to
-		if to.IsZero() || to.After(until) {
+		if last := i == len(strips)-1; last || to.After(until) {
 			to = until
 		}
 		for _, d := range s.claims {
