@@ -149,6 +149,8 @@ func rank(c claim) int {
 		return 2
 	case c.fires:
 		return 1
+	case c.ended == Delete:
+		return -1
 	}
 	return 0
 }
