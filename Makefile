@@ -39,15 +39,14 @@ run: build ## start a node on the embedded store, with demo jobs firing
 TIMED := /cluster|/persistence/c
 
 # Random lives of the pure core, one goroutine each.
-SIMULATIONS := ^(TestSimulation|TestFleet)$$
+SIMULATIONS := ^(TestSimulation|TestFleet|TestDependencies|TestEdges)$$
 
 .PHONY: test
 test: need-java ## all tests, race detector on, with a real Cassandra
 	$(GO) vet ./...
 	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vE '$(TIMED)|/chaos')
 	$(GO) test -race -timeout 15m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)')
-	BELFRY_SIM_SEEDS=500 $(GO) test -timeout 10m -run '$(SIMULATIONS)' ./actors/partition
-	BELFRY_SIM_SEEDS=10000 $(GO) test -timeout 20m -run '^(TestDependencies|TestEdges)$$' ./actors/partition
+	BELFRY_SIM_SEEDS=10000 $(GO) test -timeout 20m -run '$(SIMULATIONS)' ./actors/partition
 	$(GO) test -timeout 30m ./chaos/...
 
 .PHONY: lint
@@ -98,7 +97,7 @@ chaos: need-java ## all faults until the numbers of docs/reliability.md are reac
 	BELFRY_CRASH_POINTS=2000 BELFRY_FENCE_HISTORIES=50 $(GO) test -count=1 -timeout 10m -v -run '^(TestPowerCut|TestPowerCutWhileOpening|TestTornLastWrite|TestFailedDisk|TestSlowDisk|TestFullDisk|TestSuite)$$' ./persistence/embedded
 	BELFRY_FENCE_HISTORIES=50 $(GO) test -count=1 -timeout 10m -v -run '^(TestSuite|TestFightsUnderFaultsAreLinearizable|TestZombieWriteIsDead|TestDoubtsAreSettled|TestBrokenConnectionsAreSettled)$$' ./persistence/cql
 	$(GO) test -count=1 -timeout 10m -run '^(TestScripts|TestFleetScripts|TestLinkScripts|TestMalformedRowsAmongGoodOnes|TestCatchUpAsTheOracleSays|TestAnOutageOfAnyLength|TestOutagesOverClockChanges)$$' ./actors/partition
-	BELFRY_SIM_SEEDS=10000 $(GO) test -count=1 -timeout 30m -run '$(SIMULATIONS)|^(TestDependencies|TestEdges)$$' ./actors/partition
+	BELFRY_SIM_SEEDS=10000 $(GO) test -count=1 -timeout 30m -run '$(SIMULATIONS)' ./actors/partition
 	$(MAKE) fuzz
 
 .PHONY: fuzz

@@ -356,7 +356,8 @@ func (s *fleetSim) verify() {
 // repeats, which received looks at itself.
 func (s *fleetSim) judged() {
 	h := &s.witness.history
-	h.Partitions, h.TTL, h.Takeovers = 1, ttl, s.terms
+	h.Partitions, h.Takeovers = 1, s.terms
+	h.TTL = time.Minute // a former owner learns of its loss by a commit, which may be in doubt for long
 	for _, n := range s.nodes {
 		s.witness.fault(check.Skewed, n.name, origin, s.now)
 		h.Faults[len(h.Faults)-1].Ahead = mostSkew

@@ -255,7 +255,7 @@ func (l *ledgerOf) status(r *Record, s slot) {
 	case "succeeded":
 		ok = s.fires || l.excused(s.at)
 	case "failed":
-		ok = s.fires && l.job.MayFail
+		ok = l.job.MayFail && (s.fires || l.excused(s.at))
 	case "missed":
 		ok = s.fires && (l.job.CatchUp != nil || l.job.MayMiss || l.overtaken(s.at, Update))
 	case "skipped":
