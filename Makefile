@@ -38,7 +38,7 @@ run: build ## start a node on the embedded store, with demo jobs firing
 # Those of chaos do without the race detector: they look at other processes.
 TIMED := /cluster|/persistence/c
 
-# Random lives of the pure core, one goroutine each.
+# Random lives of the pure core, one goroutine each, with memory to spare.
 SIMULATIONS := ^(TestSimulation|TestFleet|TestDependencies|TestEdges)$$
 
 .PHONY: test
@@ -46,7 +46,7 @@ test: need-java ## all tests, race detector on, with a real Cassandra
 	$(GO) vet ./...
 	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vE '$(TIMED)|/chaos')
 	$(GO) test -race -timeout 15m -p 1 $$($(GO) list ./... | grep -E '$(TIMED)')
-	BELFRY_SIM_SEEDS=10000 $(GO) test -timeout 20m -run '$(SIMULATIONS)' ./actors/partition
+	GOGC=400 BELFRY_SIM_SEEDS=10000 $(GO) test -timeout 20m -run '$(SIMULATIONS)' ./actors/partition
 	$(GO) test -timeout 30m ./chaos/...
 
 .PHONY: lint
@@ -97,7 +97,7 @@ chaos: need-java ## all faults until the numbers of docs/reliability.md are reac
 	BELFRY_CRASH_POINTS=2000 BELFRY_FENCE_HISTORIES=50 $(GO) test -count=1 -timeout 10m -v -run '^(TestPowerCut|TestPowerCutWhileOpening|TestTornLastWrite|TestFailedDisk|TestSlowDisk|TestFullDisk|TestSuite)$$' ./persistence/embedded
 	BELFRY_FENCE_HISTORIES=50 $(GO) test -count=1 -timeout 10m -v -run '^(TestSuite|TestFightsUnderFaultsAreLinearizable|TestZombieWriteIsDead|TestDoubtsAreSettled|TestBrokenConnectionsAreSettled)$$' ./persistence/cql
 	$(GO) test -count=1 -timeout 10m -run '^(TestScripts|TestFleetScripts|TestLinkScripts|TestMalformedRowsAmongGoodOnes|TestCatchUpAsTheOracleSays|TestAnOutageOfAnyLength|TestOutagesOverClockChanges)$$' ./actors/partition
-	BELFRY_SIM_SEEDS=10000 $(GO) test -count=1 -timeout 30m -run '$(SIMULATIONS)' ./actors/partition
+	GOGC=400 BELFRY_SIM_SEEDS=10000 $(GO) test -count=1 -timeout 30m -run '$(SIMULATIONS)' ./actors/partition
 	$(MAKE) fuzz
 
 .PHONY: fuzz
@@ -117,7 +117,7 @@ rated: need-java ## how late deliveries are under rising loads without faults: e
 .PHONY: soak
 soak: need-java ## random faults for HOURS=1 on three nodes and three database nodes, and 200 times the simulated lives; reports go to bin/soak
 	BELFRY_SOAK_MINUTES=$$(( $(or $(HOURS),1) * 60 )) BELFRY_SOAK_DATABASES=3 BELFRY_SOAK_REPORT=$(CURDIR)/bin/soak $(GO) test -count=1 -timeout $$(( $(or $(HOURS),1) + 1 ))h -run '^TestSoak$$' -v ./chaos
-	BELFRY_SIM_SEEDS=1000000 BELFRY_SIM_FIRST=100000 $(GO) test -count=1 -timeout 24h -run '$(SIMULATIONS)' -v ./actors/partition
+	GOGC=400 BELFRY_SIM_SEEDS=1000000 BELFRY_SIM_FIRST=100000 $(GO) test -count=1 -timeout 24h -run '$(SIMULATIONS)' -v ./actors/partition
 
 .PHONY: generate
 generate: need-go ## protobuf code and openapi.json, after a change of their sources

@@ -25,7 +25,6 @@ import (
 // What a hand-over costs is promised of all of them: of those of each node that
 // stops, and of those of what it gets back when it is there again.
 func TestRollingRestart(t *testing.T) {
-	t.Parallel()
 	c := NewNodes(t, cassandra.Start(t, 1), 3)
 	for _, n := range c.All {
 		n.Extra = []string{"--drain-timeout", "60s"}

@@ -41,7 +41,7 @@ type witnessed struct {
 }
 
 // mostWitnessed is how many slots of a job are looked at.
-const mostWitnessed = 20_000
+const mostWitnessed = 5_000
 
 func newWitness(t testing.TB) *witness {
 	return &witness{t: t, history: check.History{Records: map[string][]check.Record{}}, jobs: map[string]*witnessed{}, late: map[string]bool{}, slack: time.Millisecond}
@@ -160,23 +160,32 @@ func scheduleOf(t testing.TB, sp *belfryv1.JobSpec, from time.Time) check.Schedu
 		s = check.Interval{First: job.Instant(sp.GetTiming().GetAnchor()), Every: every}
 	}
 	if n := sp.GetMaxRuns(); n > 0 {
-		return firstFew{s, from, int(n)}
+		return firstFew(s, from, int(n))
 	}
 	return s
 }
 
-// firstFew is a schedule that ends after so many slots.
-type firstFew struct {
+// upTo is a schedule that ends.
+type upTo struct {
 	check.Schedule
-	from time.Time
-	n    int
+	last time.Time
 }
 
-// Due are those of the first n that are in (after, until].
-func (r firstFew) Due(after, until time.Time) []time.Time {
-	all := r.Schedule.Due(r.from, until)
-	all = all[:min(len(all), r.n)]
-	return slices.DeleteFunc(all, func(at time.Time) bool { return !at.After(after) })
+// Due are those up to the last one.
+func (u upTo) Due(after, until time.Time) []time.Time {
+	if until.After(u.last) {
+		until = u.last
+	}
+	return u.Schedule.Due(after, until)
+}
+
+// firstFew are the first n slots of a schedule.
+func firstFew(s check.Schedule, from time.Time, n int) check.Schedule {
+	for within := time.Duration(n) * time.Second; ; within *= 2 {
+		if all := s.Due(from, from.Add(within)); len(all) >= n {
+			return upTo{s, all[n-1]}
+		}
+	}
 }
 
 // fault notes what was done to the owner. It ends after what is of its last
