@@ -76,8 +76,9 @@ func (g *Gateway) edges(ctx context.Context, jobID string, upstreams []string) (
 }
 
 // judgeUpstreams tells a request that stores nothing what it would be told if it
-// did: what the graph cannot take is refused by the owner of the graph. A job that is not there is only a warning, because the
-// jobs of one file are validated before any of them is stored.
+// did: what the graph cannot take is refused by its owner. A job that is not there
+// is only a warning, because the jobs of one file are validated before any of them
+// is stored.
 func (g *Gateway) judgeUpstreams(ctx context.Context, jobID string, upstreams []string) ([]string, error) {
 	var warnings []string
 	for _, u := range upstreams {
