@@ -349,7 +349,7 @@ func TestLivesAreJudged(t *testing.T) {
 		{"C16", "an attempt is not recorded", aboutDelivery(func(r *check.Receipt) { r.Attempt = 99 })},
 	}
 	told := map[string]int{}
-	for seed := range uint64(12) {
+	for seed := range uint64(6) {
 		life, cluster := newSim(t, seed+1), newFleetSim(t, seed+1)
 		life.play(plan{seed: seed + 1, sparse: true})
 		cluster.play(plan{seed: seed + 1, sparse: true})
