@@ -142,8 +142,9 @@ func TestAskGoesOn(t *testing.T) {
 				<-dead
 			} else {
 				r := <-first
-				if test.answer != nil {
+				if changed := s.routes.Changed(); test.answer != nil {
 					r.reply(test.answer)
+					<-changed // else it lost the partition before it answered, which is another case
 				}
 			}
 			_, second := owner(s.atB, 3, 2)
